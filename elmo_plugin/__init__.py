@@ -1,0 +1,20 @@
+"""ELMo ("Deep contextualized word representations", Peters et al. 2018) as an AllenNLP plugin.
+
+Importing this package registers everything it brings, and repairs what AllenNLP 2.10.1 needs repaired on today's torch.
+"""
+
+try:
+    import allennlp  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "allennlp":
+        raise
+    raise ImportError(
+        "elmo_plugin needs AllenNLP, whose own requirements can no longer be resolved. Install it without them: "
+        "pip install --no-deps allennlp==2.10.1"
+    ) from error
+
+from elmo_plugin import bilm, characters, elmo, text
+from elmo_plugin.elmo import ElmoEmbedder
+
+__version__ = "0.1.0"
+__all__ = ["ElmoEmbedder", "bilm", "characters", "elmo", "text"]

@@ -1,0 +1,263 @@
+"""The bidirectional language model: the one class that is trained, exported, and used to embed."""
+
+from typing import List, NamedTuple, Optional, Tuple
+
+import torch
+from allennlp.common import Registrable
+from allennlp.common.checks import ConfigurationError
+from torch.nn import functional
+
+from elmo_plugin.bilm.char_cnn import CharacterCnn, unique_rows
+from elmo_plugin.bilm.options import BiLmOptions
+from elmo_plugin.bilm.projected_lstm import LstmState, ProjectedLstm
+from elmo_plugin.characters.mapping import CharacterMapping
+
+
+class BiLmState(NamedTuple):
+    """The LSTM states of both directions, one a layer."""
+
+    forward: List[LstmState]
+    backward: List[LstmState]
+
+    def rows(self, num_rows: int) -> "BiLmState":
+        """The states of the first `num_rows` rows; rows beyond those there are start from zeros."""
+
+        def resize(tensor: torch.Tensor) -> torch.Tensor:
+            return functional.pad(tensor[:num_rows], (0, 0, 0, max(0, num_rows - tensor.size(0))))
+
+        return self._map(resize)
+
+    def followed_by(self, older: "BiLmState") -> "BiLmState":
+        """These rows, and behind them the rows of `older` that they don't cover."""
+        return BiLmState(
+            *(
+                [
+                    LstmState(*(torch.cat([new, old[new.size(0) :]]) for new, old in zip(mine, theirs)))
+                    for mine, theirs in zip(my_layers, their_layers)
+                ]
+                for my_layers, their_layers in zip(self, older)
+            )
+        )
+
+    def detach(self) -> "BiLmState":
+        return self._map(torch.Tensor.detach)
+
+    def to(self, device: torch.device) -> "BiLmState":
+        return self._map(lambda tensor: tensor.to(device))
+
+    def _map(self, function) -> "BiLmState":
+        return BiLmState(*([LstmState(*map(function, layer)) for layer in layers] for layers in self))
+
+
+class RecurrentOutput(NamedTuple):
+    """What the recurrent layers give: for each layer (batch_size, num_steps, projection_dim), in reading order."""
+
+    forward: List[torch.Tensor]
+    backward: List[torch.Tensor]
+    state: BiLmState
+
+
+class BiLmOutput(NamedTuple):
+    """All layers of a batch of sentences, boundaries included: the token layer first, repeated to full width."""
+
+    layers: torch.Tensor  # (num_layers + 1, batch_size, num_tokens + 2, 2 * projection_dim)
+    mask: torch.Tensor  # (batch_size, num_tokens + 2), bool
+
+
+class BiLm(torch.nn.Module, Registrable):
+    """A biLM of any size an options.json can state (Sec. 3.1 and 3.4 of the paper).
+
+    By default a sentence's vectors depend on that sentence alone. `stateful` carries each row's LSTM states from one call of `forward` to the
+    next, batch after batch, as the original did; the same sentence then gives different vectors twice. Carried states are plain
+    attributes, since distributed training overwrites buffers.
+
+    `dropout` acts at each LSTM layer's input, in training mode only; the residual connection adds the dropped input, as in the original.
+
+    In a config, `{"type": "files", "options_file": ..., "weight_file": ...}`, `{"type": "archive", "archive_file": ...}` or
+    `{"type": "random", "projection_dim": ..., ...}`; see `elmo_plugin.bilm.sources`.
+    """
+
+    default_implementation = "files"
+
+    def __init__(self, options: BiLmOptions, dropout: float = 0.0, stateful: bool = False) -> None:
+        super().__init__()
+        self.options = options
+        self.stateful = stateful
+        self.dropout = torch.nn.Dropout(dropout)
+        self.character_cnn = CharacterCnn(options)
+        self.forward_layers = self._recurrent_layers()
+        self.backward_layers = self._recurrent_layers()
+        self._carried_state: Optional[BiLmState] = None
+        mapping = CharacterMapping(options.max_characters_per_token)
+        self._boundary_ids = torch.tensor([mapping.begin_sentence_ids, mapping.end_sentence_ids])
+        self._awaiting_weights: Optional[str] = None
+        self.register_load_state_dict_pre_hook(_weights_arrive)
+
+    def _recurrent_layers(self) -> torch.nn.ModuleList:
+        options = self.options
+        return torch.nn.ModuleList(
+            ProjectedLstm(
+                options.projection_dim, options.projection_dim, options.cell_dim, options.cell_clip, options.projection_clip
+            )
+            for _ in range(options.num_layers)
+        )
+
+    @property
+    def num_layers(self) -> int:
+        """How many vectors a token has: the LSTM layers and the token layer."""
+        return self.options.num_layers + 1
+
+    def get_output_dim(self) -> int:
+        return 2 * self.options.projection_dim
+
+    def reset_state(self) -> None:
+        """Forgets the carried states, so that the next batch starts from zeros."""
+        self._carried_state = None
+
+    def await_weights(self, complaint: str) -> None:
+        """Makes any use of this biLM fail with `complaint` until weights are loaded into it."""
+        self._awaiting_weights = complaint
+
+    def token_layer(self, character_ids: torch.Tensor) -> torch.Tensor:
+        """The context-independent vectors of character ids of any leading shape."""
+        self._check_width(character_ids)
+        if self._awaiting_weights is not None:
+            raise RuntimeError(self._awaiting_weights)
+        return self.character_cnn(character_ids)
+
+    def run(
+        self,
+        forward_inputs: torch.Tensor,
+        backward_inputs: torch.Tensor,
+        lengths: Optional[torch.Tensor] = None,
+        state: Optional[BiLmState] = None,
+        resets: Optional[torch.Tensor] = None,
+    ) -> RecurrentOutput:
+        """The recurrent layers over each direction's inputs, (batch_size, num_steps, projection_dim), each in its own reading order.
+
+        `lengths`, (batch_size,), ends rows early: their later outputs are zero and their state stays. `state` is where to start, zeros by
+        default. `resets`, (batch_size, num_steps) bool, lets a row start from zeros again at a step.
+        """
+        order = None
+        num_active = [forward_inputs.size(0)] * forward_inputs.size(1)
+        if lengths is not None:
+            # Longest first, so that the rows still running at any step are a prefix of the batch.
+            sorted_lengths, order = lengths.sort(descending=True, stable=True)
+            steps = torch.arange(forward_inputs.size(1), device=lengths.device)
+            num_active = (sorted_lengths > steps.unsqueeze(1)).sum(dim=1).tolist()
+        forward, forward_state = self._run_direction(
+            self.forward_layers, forward_inputs, num_active, order, state and state.forward, resets
+        )
+        backward, backward_state = self._run_direction(
+            self.backward_layers, backward_inputs, num_active, order, state and state.backward, resets
+        )
+        return RecurrentOutput(forward, backward, BiLmState(forward_state, backward_state).detach())
+
+    def _run_direction(
+        self,
+        layers: torch.nn.ModuleList,
+        inputs: torch.Tensor,
+        num_active: List[int],
+        order: Optional[torch.Tensor],
+        states: Optional[List[LstmState]],
+        resets: Optional[torch.Tensor],
+    ) -> Tuple[List[torch.Tensor], List[LstmState]]:
+        batch_size = inputs.size(0)
+        restore = None if order is None else order.argsort()
+        states = states or [layer.zero_state(batch_size) for layer in layers]
+        if order is not None:
+            inputs = inputs[order]
+            states = [LstmState(state.hidden[order], state.cell[order]) for state in states]
+            resets = None if resets is None else resets[order]
+        # Shape: (num_steps, batch_size, projection_dim)
+        steps_first = inputs.transpose(0, 1)
+        steps_first_resets = None if resets is None else resets.t()
+        outputs, new_states = [], []
+        for index, (layer, state) in enumerate(zip(layers, states)):
+            layer_inputs = self.dropout(steps_first)
+            steps_first, new_state = layer(layer_inputs, state, num_active, steps_first_resets)
+            if index > 0 and self.options.use_skip_connections:
+                steps_first = steps_first + layer_inputs
+            output = steps_first.transpose(0, 1)
+            outputs.append(output if restore is None else output[restore])
+            new_states.append(new_state if restore is None else LstmState(new_state.hidden[restore], new_state.cell[restore]))
+        return outputs, new_states
+
+    def forward(self, character_ids: torch.Tensor) -> BiLmOutput:
+        """All layers of a batch of sentences, given as (batch_size, num_tokens, max_characters_per_token), zeros for padding."""
+        self._check_width(character_ids)
+        character_ids, lengths = self._add_boundaries(character_ids)
+        steps = torch.arange(character_ids.size(1), device=lengths.device)
+        mask = steps < lengths.unsqueeze(1)
+        tokens, lengths, duplicates = self._embed_tokens(character_ids, lengths)
+        layers = self._contextualise(tokens, lengths)
+        if duplicates is not None:
+            layers = layers[:, duplicates]
+        return BiLmOutput(layers * mask.unsqueeze(-1), mask)
+
+    def _add_boundaries(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        lengths = (character_ids > 0).any(dim=-1).sum(dim=-1)
+        begin, end = self._boundary_ids.to(character_ids.device)
+        with_boundaries = functional.pad(character_ids, (0, 0, 1, 1))
+        with_boundaries[:, 0] = begin
+        with_boundaries[torch.arange(len(lengths), device=lengths.device), lengths + 1] = end
+        return with_boundaries, lengths + 2
+
+    def _embed_tokens(
+        self, character_ids: torch.Tensor, lengths: torch.Tensor
+    ) -> Tuple[torch.Tensor, torch.Tensor, Optional[torch.Tensor]]:
+        """The token vectors of the sentences that have to be run, their lengths, and each row's place among those sentences.
+
+        On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run once. On a GPU
+        finding repetitions would make the host wait, and costs more than it saves.
+        """
+        if character_ids.is_cuda:
+            return self.token_layer(character_ids), lengths, None
+        batch_size, num_steps, num_characters = character_ids.shape
+        types, type_ids = unique_rows(character_ids.reshape(-1, num_characters))
+        type_ids = type_ids.view(batch_size, num_steps)
+        duplicates = None
+        if not self.stateful and not (self.training and self.dropout.p > 0):
+            sentences, inverse = unique_rows(type_ids)
+            if len(sentences) < batch_size:
+                type_ids, duplicates = sentences, inverse
+                lengths = lengths.new_empty(len(sentences)).scatter_(0, inverse, lengths)
+        return functional.embedding(type_ids, self.token_layer(types)), lengths, duplicates
+
+    def _contextualise(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        batch_size, num_steps, _ = tokens.shape
+        steps = torch.arange(num_steps, device=tokens.device)
+        # Reverses each sentence in place; its own inverse. Shape: (batch_size, num_steps)
+        reversal = torch.where(steps < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - steps, steps)
+        rows = torch.arange(batch_size, device=tokens.device).unsqueeze(1)
+        state = None
+        if self.stateful and self._carried_state is not None:
+            state = self._carried_state.to(tokens.device).rows(batch_size)
+        # Padding follows a sentence in both directions. So where no state is carried it can be run through and masked,
+        # which on a GPU spares the host waiting for the lengths.
+        needs_lengths = self.stateful or not tokens.is_cuda
+        output = self.run(tokens, tokens[rows, reversal], lengths if needs_lengths else None, state)
+        if self.stateful:
+            self._carry(output.state)
+        layers = [torch.cat([tokens, tokens], dim=-1)]
+        for forward, backward in zip(output.forward, output.backward):
+            layers.append(torch.cat([forward, backward[rows, reversal]], dim=-1))
+        return torch.stack(layers)
+
+    def _carry(self, state: BiLmState) -> None:
+        if self._carried_state is not None:
+            state = state.followed_by(self._carried_state.to(state.forward[0].hidden.device))
+        self._carried_state = state
+
+    def _check_width(self, character_ids: torch.Tensor) -> None:
+        expected = self.options.max_characters_per_token
+        if character_ids.size(-1) != expected:
+            raise ConfigurationError(
+                f"tokens came with {character_ids.size(-1)} characters, but this biLM reads {expected}: set the "
+                f'max_characters_per_token of the "elmo::characters" indexer to {expected}'
+            )
+
+
+def _weights_arrive(bilm: BiLm, state_dict, prefix: str, *unused) -> None:
+    if f"{prefix}character_cnn.char_embedding" in state_dict:
+        bilm._awaiting_weights = None

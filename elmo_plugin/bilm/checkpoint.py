@@ -1,0 +1,188 @@
+"""The published HDF5 layout, as one table that is read in both directions.
+
+Parameters keep the file's convention (261 character rows, no + 1 in the forget bias, the carry gate's sign), so each entry only moves numbers
+about, and reading then writing gives back every dataset bit for bit.
+"""
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Callable, Dict, List, NamedTuple, Tuple, Union
+
+import h5py
+import numpy
+import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.bilm.bilm import BiLm
+from elmo_plugin.bilm.options import BiLmOptions
+from elmo_plugin.characters.mapping import DEFAULT_MAX_CHARACTERS
+
+logger = logging.getLogger(__name__)
+
+PathOrStr = Union[str, "os.PathLike[str]"]
+
+
+class Layout(NamedTuple):
+    """How the parameters of one entry lie in the file."""
+
+    to_file: Callable[[List[torch.Tensor]], torch.Tensor]
+    from_file: Callable[[torch.Tensor, List[torch.Size]], List[torch.Tensor]]
+
+
+PLAIN = Layout(lambda tensors: tensors[0], lambda array, shapes: [array])
+TRANSPOSED = Layout(lambda tensors: tensors[0].t(), lambda array, shapes: [array.t()])
+# (num, char_dim, width) here, (1, width, char_dim, num) there.
+CONVOLUTION = Layout(lambda tensors: tensors[0].permute(2, 1, 0)[None], lambda array, shapes: [array[0].permute(2, 1, 0)])
+# The file keeps an LSTM's input and state weights in one matrix.
+INPUT_AND_STATE = Layout(
+    lambda tensors: torch.cat(tensors, dim=1).t(),
+    lambda array, shapes: list(array.t().split([shape[1] for shape in shapes], dim=1)),
+)
+
+
+class Entry(NamedTuple):
+    """One dataset of the file and the parameters of `BiLm` it holds."""
+
+    dataset: str
+    parameters: Tuple[str, ...]
+    layout: Layout
+
+
+def entries(options: BiLmOptions) -> List[Entry]:
+    """The whole file of a biLM of these sizes."""
+    table = [Entry("char_embed", ("character_cnn.char_embedding",), PLAIN)]
+    for index in range(len(options.filters)):
+        table.append(Entry(f"CNN/W_cnn_{index}", (f"character_cnn.convolutions.{index}.weight",), CONVOLUTION))
+        table.append(Entry(f"CNN/b_cnn_{index}", (f"character_cnn.convolutions.{index}.bias",), PLAIN))
+    for index in range(options.num_highway):
+        for gate in ("carry", "transform"):
+            table.append(Entry(f"CNN_high_{index}/W_{gate}", (f"character_cnn.highways.{index}.{gate}.weight",), TRANSPOSED))
+            table.append(Entry(f"CNN_high_{index}/b_{gate}", (f"character_cnn.highways.{index}.{gate}.bias",), PLAIN))
+    if options.has_cnn_projection:
+        table.append(Entry("CNN_proj/W_proj", ("character_cnn.projection.weight",), TRANSPOSED))
+        table.append(Entry("CNN_proj/b_proj", ("character_cnn.projection.bias",), PLAIN))
+    for direction, layers in enumerate(("forward_layers", "backward_layers")):
+        for index in range(options.num_layers):
+            cell, lstm = _cell_name(direction, index), f"{layers}.{index}"
+            table.append(Entry(f"{cell}/W_0", (f"{lstm}.input_weight", f"{lstm}.state_weight"), INPUT_AND_STATE))
+            table.append(Entry(f"{cell}/B", (f"{lstm}.bias",), PLAIN))
+            if options.has_projection:
+                table.append(Entry(f"{cell}/W_P_0", (f"{lstm}.projection_weight",), TRANSPOSED))
+    return table
+
+
+def _cell_name(direction: int, index: int) -> str:
+    return f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
+
+
+def _one_layer_name(dataset: str) -> str:
+    """What bilm-tf's trainer calls a dataset of a model with one layer."""
+    return dataset.replace("/MultiRNNCell/Cell0", "")
+
+
+def read_options(options_file: PathOrStr) -> BiLmOptions:
+    """Reads an options.json."""
+    try:
+        options = json.loads(Path(options_file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"can't read the biLM's options file {options_file}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"the biLM's options file {options_file} isn't JSON: {error}") from error
+    return BiLmOptions.from_json(options, name=str(options_file))
+
+
+def read_weights(bilm: BiLm, weight_file: PathOrStr) -> None:
+    """Fills `bilm` from an HDF5 file, or refuses the file and leaves `bilm` as it was."""
+    if not os.path.isfile(weight_file):
+        raise ConfigurationError(f"there is no biLM weight file {weight_file}")
+    parameters = dict(bilm.named_parameters())
+    try:
+        with h5py.File(weight_file, "r") as file:
+            datasets = _find_datasets(file, bilm.options, str(weight_file))
+            new_values: Dict[str, torch.Tensor] = {}
+            for entry in entries(bilm.options):
+                current = [parameters[name].detach() for name in entry.parameters]
+                array = _read_dataset(file, datasets[entry.dataset], entry.layout.to_file(current).shape, str(weight_file))
+                tensors = entry.layout.from_file(array, [tensor.shape for tensor in current])
+                new_values.update(zip(entry.parameters, tensors))
+    except OSError as error:
+        raise ConfigurationError(
+            f"{weight_file} can't be read as HDF5; it may be truncated or something else, such as a git-lfs pointer: {error}"
+        ) from error
+    with torch.no_grad():
+        for name, value in new_values.items():
+            parameters[name].copy_(value)
+
+
+def _find_datasets(file: h5py.File, options: BiLmOptions, file_name: str) -> Dict[str, str]:
+    """Where each dataset of the table stands in the file; refuses a file that lacks one, or has more layers or filters than stated."""
+    present: List[str] = []
+    file.visititems(lambda name, item: present.append(name) if isinstance(item, h5py.Dataset) else None)
+    expected = [entry.dataset for entry in entries(options)]
+    rename = _one_layer_name if options.num_layers == 1 and any("/RNN/LSTMCell/" in name for name in present) else str
+    found = {dataset: rename(dataset) for dataset in expected}
+    missing = [name for name in found.values() if name not in present]
+    if missing:
+        raise ConfigurationError(
+            f"{file_name} has no dataset {missing[0]!r} ({len(missing)} of {len(expected)} are missing); does its options.json belong to it?"
+        )
+    surplus = [name for name in present if name.startswith(("CNN", "RNN_")) and name not in found.values()]
+    if surplus:
+        raise ConfigurationError(
+            f"{file_name} has a dataset {surplus[0]!r} that its options.json has no place for: the two don't belong together"
+        )
+    return found
+
+
+def _read_dataset(file: h5py.File, name: str, expected_shape: torch.Size, file_name: str) -> torch.Tensor:
+    shape = tuple(file[name].shape)
+    if shape != tuple(expected_shape):
+        raise ConfigurationError(
+            f"{file_name}: the dataset {name!r} has shape {shape}, but the options ask for {tuple(expected_shape)}"
+        )
+    return torch.from_numpy(file[name][...].astype(numpy.float32, copy=False))
+
+
+def write(bilm: BiLm, weight_file: PathOrStr, options_file: PathOrStr) -> None:
+    """Writes the published pair of files. Each appears under its name only when it is complete."""
+    for reason in reasons_allennlp_cannot_load(bilm.options):
+        logger.warning("AllenNLP's own Elmo won't load this biLM: %s", reason)
+    parameters = {name: parameter.detach().cpu() for name, parameter in bilm.named_parameters()}
+    with replacing(weight_file) as temporary, h5py.File(temporary, "w") as file:
+        for entry in entries(bilm.options):
+            array = entry.layout.to_file([parameters[name] for name in entry.parameters])
+            file.create_dataset(entry.dataset, data=array.float().numpy())
+    with replacing(options_file) as temporary:
+        temporary.write_text(json.dumps(bilm.options.to_json(), indent=2) + "\n", encoding="utf-8")
+
+
+class replacing:
+    """A temporary path beside `path`, which takes its place when the block ends well and is removed when it doesn't."""
+
+    def __init__(self, path: PathOrStr) -> None:
+        self._path = Path(path)
+        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+
+    def __enter__(self) -> Path:
+        return self._temporary
+
+    def __exit__(self, error_type, error, traceback) -> None:
+        if error_type is None:
+            os.replace(self._temporary, self._path)
+        else:
+            self._temporary.unlink(missing_ok=True)
+
+
+def reasons_allennlp_cannot_load(options: BiLmOptions) -> List[str]:
+    """Empty for a biLM that AllenNLP 2.10.1's Elmo can load."""
+    reasons = {
+        f"it reads {options.max_characters_per_token} characters a token, AllenNLP {DEFAULT_MAX_CHARACTERS}": (
+            options.max_characters_per_token != DEFAULT_MAX_CHARACTERS
+        ),
+        "it has no skip connections": not options.use_skip_connections,
+        "its LSTMs have no projection": not options.has_projection,
+        "its character CNN has no projection": not options.has_cnn_projection,
+    }
+    return [reason for reason, holds in reasons.items() if holds]

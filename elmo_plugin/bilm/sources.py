@@ -1,0 +1,148 @@
+"""Where a biLM comes from, by config; and how its sizes travel inside a model archive.
+
+An archive's weights.th already holds the biLM's weights. What it lacks are the sizes, without which the model can't be built. So a biLM read
+from files or an archive leaves its sizes in the run's `vocabulary/` folder, which AllenNLP puts into `model.tar.gz`, at
+the moment its weights are first saved. Where such a record and saved weights are found, the original files are not
+touched: the biLM is built at those sizes and refuses to run until its weights have been loaded.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional
+
+from allennlp.common import FromParams
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.models.archival import load_archive
+
+from elmo_plugin.bilm.bilm import BiLm
+from elmo_plugin.bilm.checkpoint import read_options, read_weights, replacing
+from elmo_plugin.bilm.options import BiLmOptions
+
+RECORD_NAME = ".bilm_sizes.json"
+_SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
+
+
+@BiLm.register("files", constructor="from_files")
+@BiLm.register("archive", constructor="from_archive")
+@BiLm.register("random", constructor="from_sizes")
+class BiLmSource(FromParams):
+    """The ways to a `BiLm` that a config can name by `type`; each is a plain function too."""
+
+    @staticmethod
+    def from_files(
+        options_file: str,
+        weight_file: str,
+        dropout: float = 0.0,
+        stateful: bool = False,
+        serialization_dir: Optional[str] = None,
+    ) -> BiLm:
+        """The published pair of files, each a local path or a URL."""
+
+        def read() -> BiLm:
+            bilm = BiLm(read_options(_fetch(options_file, "options_file")), dropout, stateful)
+            read_weights(bilm, _fetch(weight_file, "weight_file"))
+            return bilm
+
+        return _read_or_rebuild(read, {"options_file": options_file, "weight_file": weight_file}, dropout, stateful, serialization_dir)
+
+    @staticmethod
+    def from_archive(
+        archive_file: str, dropout: float = 0.0, stateful: bool = False, serialization_dir: Optional[str] = None
+    ) -> BiLm:
+        """The biLM inside a model archive: that of a language model trained here, or of a task model."""
+
+        def read() -> BiLm:
+            model = load_archive(_fetch(archive_file, "archive_file")).model
+            bilms = [module for module in model.modules() if isinstance(module, BiLm)]
+            if len(bilms) != 1:
+                raise ConfigurationError(f"{archive_file} holds {len(bilms)} biLMs; it takes an archive with exactly one")
+            bilm = BiLm(bilms[0].options, dropout, stateful)
+            bilm.load_state_dict(bilms[0].state_dict())
+            return bilm
+
+        return _read_or_rebuild(read, {"archive_file": archive_file}, dropout, stateful, serialization_dir)
+
+    @staticmethod
+    def from_sizes(
+        projection_dim: int = BiLmOptions.projection_dim,
+        cell_dim: int = BiLmOptions.cell_dim,
+        num_layers: int = BiLmOptions.num_layers,
+        cell_clip: Optional[float] = BiLmOptions.cell_clip,
+        projection_clip: Optional[float] = BiLmOptions.projection_clip,
+        use_skip_connections: bool = BiLmOptions.use_skip_connections,
+        char_dim: int = BiLmOptions.char_dim,
+        filters: List[List[int]] = BiLmOptions.filters,  # type: ignore[assignment]
+        num_highway: int = BiLmOptions.num_highway,
+        activation: str = BiLmOptions.activation,
+        max_characters_per_token: int = BiLmOptions.max_characters_per_token,
+        dropout: float = 0.0,
+        stateful: bool = False,
+    ) -> BiLm:
+        """A biLM at random, to be trained. The default sizes are the paper's."""
+        options = BiLmOptions(
+            projection_dim=projection_dim,
+            cell_dim=cell_dim,
+            num_layers=num_layers,
+            cell_clip=cell_clip,
+            projection_clip=projection_clip,
+            use_skip_connections=use_skip_connections,
+            char_dim=char_dim,
+            filters=tuple((width, num) for width, num in filters),
+            num_highway=num_highway,
+            activation=activation,
+            max_characters_per_token=max_characters_per_token,
+        )
+        return BiLm(options, dropout, stateful)
+
+
+def _fetch(path: str, what: str) -> str:
+    """A local path for a path or URL."""
+    try:
+        return str(cached_path(path))
+    except Exception as error:  # offline, a server's refusal, a missing file: the remedy is the same
+        raise ConfigurationError(
+            f"can't get the biLM's {what} {path!r} ({type(error).__name__}: {error}); give a local path or check the address"
+        ) from error
+
+
+def _read_or_rebuild(
+    read: Callable[[], BiLm], source: Dict[str, str], dropout: float, stateful: bool, serialization_dir: Optional[str]
+) -> BiLm:
+    """Reads the biLM, unless `serialization_dir` already holds its sizes and weights."""
+    if serialization_dir is None:
+        return read()
+    folder = Path(serialization_dir)
+    key = json.dumps(source, sort_keys=True)
+    recorded = _read_record(folder).get(key)
+    if recorded is not None and any(any(folder.glob(pattern)) for pattern in _SAVED_WEIGHTS):
+        bilm = BiLm(BiLmOptions.from_json(recorded, name=str(folder / "vocabulary" / RECORD_NAME)), dropout, stateful)
+        bilm.await_weights(f"the biLM of {key} was built from the sizes recorded in {folder}, but no weights were loaded into it")
+        return bilm
+    bilm = read()
+    bilm.register_state_dict_pre_hook(_RecordSizes(folder, key))
+    return bilm
+
+
+class _RecordSizes:
+    """Writes the biLM's sizes into the run's folder when its weights are first saved.
+
+    Not earlier: AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self._folder: Optional[Path] = folder
+        self._key = key
+
+    def __call__(self, bilm: BiLm, prefix: str, keep_vars: bool) -> None:
+        if self._folder is None or not (self._folder / "vocabulary").is_dir():
+            return
+        record = {**_read_record(self._folder), self._key: bilm.options.to_json()}
+        with replacing(self._folder / "vocabulary" / RECORD_NAME) as temporary:
+            temporary.write_text(json.dumps(record), encoding="utf-8")
+        self._folder = None
+
+
+def _read_record(folder: Path) -> Dict[str, Any]:
+    path = folder / "vocabulary" / RECORD_NAME
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

@@ -1,0 +1,6 @@
+"""From words to the byte ids that ELMo's character CNN reads."""
+
+from elmo_plugin.characters.indexer import ElmoCharactersIndexer
+from elmo_plugin.characters.mapping import CharacterMapping
+
+__all__ = ["CharacterMapping", "ElmoCharactersIndexer"]

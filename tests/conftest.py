@@ -1,0 +1,53 @@
+import copy
+import importlib.util
+from pathlib import Path
+from typing import Any, Callable, Dict, NamedTuple
+
+import pytest
+import torch
+
+import elmo_plugin  # noqa: F401  (registers everything, and repairs AllenNLP)
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Tests run side by side, and are small: more threads only get in each other's way.
+torch.set_num_threads(1)
+
+
+def _load_fixture_builder():
+    spec = importlib.util.spec_from_file_location("fixtures_build", ROOT / "fixtures" / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class BiLmFiles(NamedTuple):
+    options_file: str
+    weight_file: str
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture
+def make_bilm_files(tmp_path) -> Callable[..., BiLmFiles]:
+    """Writes a random biLM in the published layout; tiny, but for the given changes to its `lstm` and `char_cnn` options."""
+    builder = _load_fixture_builder()
+
+    def make(
+        lstm: Dict[str, Any] = None, char_cnn: Dict[str, Any] = None, seed: int = 0, scale: float = 1.0, name: str = "bilm"
+    ) -> BiLmFiles:
+        options = copy.deepcopy(builder.TINY)
+        options["lstm"].update(lstm or {})
+        options["char_cnn"].update(char_cnn or {})
+        builder.random_bilm(tmp_path / name, options, seed, scale)
+        return BiLmFiles(str(tmp_path / name / "options.json"), str(tmp_path / name / "weights.hdf5"))
+
+    return make
+
+
+@pytest.fixture
+def bilm_files(make_bilm_files) -> BiLmFiles:
+    return make_bilm_files()
