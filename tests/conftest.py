@@ -1,5 +1,6 @@
 import copy
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, NamedTuple
 
@@ -15,6 +16,7 @@ torch.set_num_threads(1)
 
 
 def _load_fixture_builder():
+    sys.path.insert(0, str(ROOT / "fixtures"))  # where build.py finds its own modules
     spec = importlib.util.spec_from_file_location("fixtures_build", ROOT / "fixtures" / "build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -3,5 +3,15 @@
 from elmo_plugin.text.contextual import ContextualEmbedder, NoContextualEmbedder
 from elmo_plugin.text.embedded_text import EmbeddedText
 from elmo_plugin.text.embedder import PlacedTextEmbedder
+from elmo_plugin.text.predictor import OfflineSentenceTaggerPredictor
+from elmo_plugin.text.tokenizer import RuleBasedSentenceSplitter, RuleBasedTokenizer
 
-__all__ = ["ContextualEmbedder", "EmbeddedText", "NoContextualEmbedder", "PlacedTextEmbedder"]
+__all__ = [
+    "ContextualEmbedder",
+    "EmbeddedText",
+    "NoContextualEmbedder",
+    "OfflineSentenceTaggerPredictor",
+    "PlacedTextEmbedder",
+    "RuleBasedSentenceSplitter",
+    "RuleBasedTokenizer",
+]

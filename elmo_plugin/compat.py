@@ -1,0 +1,398 @@
+"""The repairs that AllenNLP 2.10.1, the last release, needs on today's torch and Python.
+
+Each repair is one function: its docstring says what breaks and since when, and its decorator how the defect is
+recognised. Where AllenNLP isn't broken a repair does nothing. The function that a repair replaces stays reachable as
+`__wrapped__` of its replacement. `elmo_plugin` calls `apply()` when it is imported, so that every command and every
+spawned worker that loads the plugin has the repairs.
+"""
+
+import functools
+import inspect
+import io
+import logging
+import pickle
+import shutil
+import sys
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from os import PathLike
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Union
+
+import cached_path
+import numpy
+import torch
+from allennlp.common import checks, params
+from allennlp.common import util as common_util
+from allennlp.common.checks import ConfigurationError
+from allennlp.models import archival
+from allennlp.models.model import Model
+from allennlp.nn.parallel import ddp_accelerator
+from allennlp.training import gradient_descent_trainer
+from allennlp.training.learning_rate_schedulers import pytorch_lr_schedulers
+from allennlp.training.moving_average import ExponentialMovingAverage, MovingAverage
+
+logger = logging.getLogger(__name__)
+
+
+class Repair(NamedTuple):
+    """A defect (`reason`), how it is recognised (`is_needed`) and what is done about it (`make`)."""
+
+    name: str
+    reason: str
+    is_needed: Callable[[], bool]
+    make: Callable[[], None]
+
+
+REPAIRS: List[Repair] = []
+_APPLIED: List[str] = []
+
+
+def apply() -> List[str]:
+    """Makes the repairs that are needed, each once in a process. Returns the names of those in force."""
+    for repair in REPAIRS:
+        if repair.name not in _APPLIED and repair.is_needed():
+            repair.make()
+            _APPLIED.append(repair.name)
+            logger.debug("Repaired AllenNLP: %s", repair.name)
+    return list(_APPLIED)
+
+
+def _repair(is_needed: Callable[[], bool]) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Adds a function to the list of repairs."""
+
+    def register(make: Callable[[], None]) -> Callable[[], None]:
+        REPAIRS.append(Repair(make.__name__, inspect.getdoc(make) or "", is_needed, make))
+        return make
+
+    return register
+
+
+def _replace_everywhere(original: Any, replacement: Any, package: str = "allennlp") -> None:
+    """Puts `replacement` in place of `original` in each module of `package` that imported it by name."""
+    for module_name, module in list(sys.modules.items()):
+        if module is not None and module_name.partition(".")[0] == package:
+            for name, value in list(vars(module).items()):
+                if value is original:
+                    setattr(module, name, replacement)
+
+
+# ---- Learning rate schedulers ----
+
+
+def _plateau_takes_no_verbose() -> bool:
+    return "verbose" not in inspect.signature(torch.optim.lr_scheduler.ReduceLROnPlateau).parameters
+
+
+class _ReportingReduceLROnPlateau(torch.optim.lr_scheduler.ReduceLROnPlateau):
+    """torch's scheduler, with the `verbose` it once had: each reduction is logged."""
+
+    def __init__(self, *args, verbose: bool = False, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.verbose = verbose
+
+    def step(self, metrics, epoch=None) -> None:  # type: ignore[override]
+        old_rates = [group["lr"] for group in self.optimizer.param_groups]
+        super().step(metrics, epoch)
+        new_rates = [group["lr"] for group in self.optimizer.param_groups]
+        if self.verbose and new_rates != old_rates:
+            logger.info("reduce_on_plateau: learning rates reduced from %s to %s", old_rates, new_rates)
+
+
+@_repair(_plateau_takes_no_verbose)
+def reduce_on_plateau() -> None:
+    """The scheduler `reduce_on_plateau` passes `verbose`, which torch's ReduceLROnPlateau no longer takes (seen on
+    torch 2.13). No other scheduler of AllenNLP passes it.
+    """
+    scheduler_class = pytorch_lr_schedulers.ReduceOnPlateauLearningRateScheduler
+    original = scheduler_class.__init__
+
+    @functools.wraps(original)
+    def __init__(self, *args, **kwargs) -> None:
+        arguments = inspect.signature(original).bind(self, *args, **kwargs)
+        arguments.apply_defaults()
+        _, *names = arguments.arguments  # everything but self goes to torch's scheduler, under the same names
+        lr_scheduler = _ReportingReduceLROnPlateau(**{name: arguments.arguments[name] for name in names})
+        super(scheduler_class, self).__init__(lr_scheduler)
+
+    scheduler_class.__init__ = __init__  # type: ignore[method-assign]
+
+
+# ---- Resuming ----
+
+
+def _numpy_scalars_cannot_be_loaded() -> bool:
+    checkpoint = io.BytesIO()
+    torch.save(numpy.float64(0.5), checkpoint)
+    checkpoint.seek(0)
+    try:
+        torch.load(checkpoint, weights_only=True)
+    except pickle.UnpicklingError:
+        return True
+    return False
+
+
+@_repair(_numpy_scalars_cannot_be_loaded)
+def numpy_in_checkpoints() -> None:
+    """A training state often holds numpy numbers: learning rates (the `cosine` scheduler computes with numpy) and the
+    best epoch's metrics. torch.load refuses them since `weights_only=True` became its default (torch 2.6), and a run
+    can't be recovered. Numbers and arrays are put on torch's list of safe types, as data; loading with
+    `weights_only=False` instead would run whatever code the file holds.
+    """
+    scalar: Any = numpy.float64(0).__reduce__()[0]
+    reconstruct: Any = numpy.zeros(0).__reduce__()[0]
+    number_types = "?bBhHiIlLqQefdgFDG"  # bool, integers, floats and complex numbers, in numpy's letters; no objects
+    torch.serialization.add_safe_globals(
+        [
+            numpy.dtype,
+            numpy.ndarray,
+            *{type(numpy.dtype(letter)) for letter in number_types},
+            # numpy 1 and numpy 2 write the same two functions under different names.
+            *((scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
+            *((reconstruct, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")),
+        ]
+    )
+
+
+def _moving_average_forgets_the_model() -> bool:
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    average = ExponentialMovingAverage([("parameter", parameter)])
+    average.load_state_dict(
+        {
+            "parameters": [("parameter", torch.zeros(1))],
+            "shadows": {"parameter": torch.zeros(1)},
+            "backups": {"parameter": torch.zeros(1)},
+        }
+    )
+    return average._parameters[0][1] is not parameter
+
+
+@_repair(_moving_average_forgets_the_model)
+def moving_average_after_recover() -> None:
+    """`MovingAverage.load_state_dict` takes the parameters from the checkpoint in place of the model's: after
+    `--recover` the average stands still and "averaged" evaluation uses the raw weights (AllenNLP 2.10.1, any torch).
+    Only the averages are loaded now, into the tensors that are there, so that they keep their device.
+    """
+    original = MovingAverage.load_state_dict
+
+    @functools.wraps(original)
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        for kind, own in (("shadows", self._shadows), ("backups", self._backups)):
+            saved = state_dict[kind]
+            if saved.keys() != own.keys():
+                raise ConfigurationError(
+                    "The moving average in the checkpoint doesn't belong to this model: "
+                    f"parameters only in the checkpoint: {sorted(saved.keys() - own.keys())}, only in the model: "
+                    f"{sorted(own.keys() - saved.keys())}. Recover with the config that the run was started with."
+                )
+            for name, value in saved.items():
+                own[name].copy_(value)
+
+    MovingAverage.load_state_dict = load_state_dict  # type: ignore[method-assign]
+
+
+# ---- Gradients and mixed precision ----
+
+
+def _sparse_gradients_cannot_be_clipped() -> bool:
+    parameter = torch.nn.Parameter(torch.zeros(2, 1))
+    twice_the_first_row = torch.tensor([[0, 0]])
+    parameter.grad = torch.sparse_coo_tensor(twice_the_first_row, torch.ones(2, 1), size=(2, 1), check_invariants=True)
+    try:
+        norm = torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+    except (NotImplementedError, RuntimeError):
+        return True
+    return norm.item() != 2.0  # a norm over values that weren't summed first would be the root of 2
+
+
+@_repair(_sparse_gradients_cannot_be_clipped)
+def sparse_gradient_clipping() -> None:
+    """torch's `clip_grad_norm_` has no norm for sparse gradients (seen on torch 2.13), so `grad_norm` fails with
+    `sparse: true` embeddings. A sparse gradient's norm is that of its values, once the entries of
+    repeated rows are summed.
+    """
+    original = torch.nn.utils.clip_grad_norm_
+
+    @functools.wraps(original)
+    def clip_grad_norm_(parameters: Union[torch.Tensor, Iterable[torch.Tensor]], *args, **kwargs) -> torch.Tensor:
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        if not any(parameter.grad is not None and parameter.grad.is_sparse for parameter in parameters):
+            return original(parameters, *args, **kwargs)
+        # torch looks at nothing but the gradients, so that anything that has one will do.
+        stand_ins: List[Any] = [SimpleNamespace(grad=_dense_values(parameter)) for parameter in parameters]
+        return original(stand_ins, *args, **kwargs)
+
+    _replace_everywhere(original, clip_grad_norm_)
+
+
+def _dense_values(parameter: torch.Tensor) -> Optional[torch.Tensor]:
+    """The gradient of a parameter, or the values of a sparse one: a dense tensor in the gradient's own memory, so that
+    scaling it scales the gradient. The summed gradient is kept, which saves the optimizer from summing it again.
+    """
+    if parameter.grad is None or not parameter.grad.is_sparse:
+        return parameter.grad
+    parameter.grad = parameter.grad.coalesce()
+    return parameter.grad._values()
+
+
+def _cuda_amp_is_deprecated() -> bool:
+    uses_cuda_amp = gradient_descent_trainer.amp is torch.cuda.amp
+    return uses_cuda_amp and hasattr(torch.cuda.amp.autocast, "__deprecated__")
+
+
+def _autocast(
+    enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True
+) -> torch.amp.autocast:
+    return torch.amp.autocast("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+
+
+@_repair(_cuda_amp_is_deprecated)
+def mixed_precision_names() -> None:
+    """`torch.cuda.amp.autocast` and `torch.cuda.amp.GradScaler` warn that they're deprecated (torch >= 2.4); the
+    trainer calls the first for each batch, also on the CPU. Their successors in `torch.amp` take the device. That is
+    always "cuda", as the trainer refuses `use_amp` on the CPU, where it only enters a disabled autocast.
+    """
+    amp = SimpleNamespace(autocast=_autocast, GradScaler=functools.partial(torch.amp.GradScaler, "cuda"))
+    for module in (gradient_descent_trainer, ddp_accelerator):
+        module.amp = amp  # type: ignore[attr-defined]
+
+
+# ---- Asking for a GPU ----
+
+
+def _device_numbers_need_an_accelerator() -> bool:
+    try:
+        return common_util.int_to_device(0) != torch.device("cuda", 0)
+    except RuntimeError:
+        return True
+
+
+@_repair(_device_numbers_need_an_accelerator)
+def device_numbers() -> None:
+    """`torch.device(0)` means "accelerator 0" and raises where there is none (seen on torch 2.13), before AllenNLP's
+    `check_for_gpu` can say what is wrong. AllenNLP's device numbers are those of CUDA.
+    """
+    original = common_util.int_to_device
+
+    @functools.wraps(original)
+    def int_to_device(device: Union[int, torch.device]) -> torch.device:
+        if isinstance(device, torch.device):
+            return device
+        return torch.device("cpu") if device < 0 else torch.device("cuda", device)
+
+    _replace_everywhere(original, int_to_device)
+
+
+def _loading_a_model_checks_no_device() -> bool:
+    load = inspect.getattr_static(Model, "_load").__func__
+    return "check_for_gpu" not in load.__code__.co_names
+
+
+@_repair(_loading_a_model_checks_no_device)
+def missing_gpu_message() -> None:
+    """Asking for a GPU that isn't there: AllenNLP's message doesn't name the device and knows only of the trainer's
+    setting, and `evaluate` loads the model before it checks, so that the message is torch's (AllenNLP 2.10.1, any
+    torch).
+    """
+    original_check: Callable[[Any], None] = checks.check_for_gpu
+    original_load = inspect.getattr_static(Model, "load").__func__
+
+    @functools.wraps(original_check)
+    def check_for_gpu(device: Union[int, torch.device, List[Union[int, torch.device]], None]) -> None:
+        for one_device in device if isinstance(device, list) else [device]:
+            try:
+                original_check(one_device)
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    f"{error} The device asked for is {one_device}. To run on the CPU, set cuda_device to -1: in the "
+                    "config's 'trainer', or with --cuda-device -1 for 'evaluate' and 'predict'."
+                ) from error
+
+    @functools.wraps(original_load)
+    def load(cls, config, serialization_dir, weights_file=None, cuda_device: int = -1) -> Model:
+        check_for_gpu(cuda_device)
+        return original_load(cls, config, serialization_dir, weights_file, cuda_device)
+
+    _replace_everywhere(original_check, check_for_gpu)
+    Model.load = classmethod(load)  # type: ignore[method-assign, assignment]
+
+
+# ---- Archives ----
+
+
+def _tar_files_are_trusted() -> bool:
+    return sys.version_info < (3, 14) and tarfile.TarFile.extraction_filter is None
+
+
+@_repair(_tar_files_are_trusted)
+def archive_extraction() -> None:
+    """`load_archive` unpacks a model archive without a filter, so that one can write anywhere its reader may (Python <
+    3.14, whose default is the filter set here: files and links outside the folder, devices and the like are refused).
+    """
+    original = archival.extracted_archive
+
+    @contextmanager
+    def extracted_archive(resolved_archive_file, cleanup: bool = True) -> Iterator[str]:
+        folder = tempfile.mkdtemp()
+        remove = True  # whatever the caller wants, half an archive is of no use
+        try:
+            logger.info("extracting archive file %s to temp dir %s", resolved_archive_file, folder)
+            _unpack(resolved_archive_file, folder)
+            remove = cleanup
+            yield folder
+        finally:
+            if remove:
+                logger.info("removing temporary unarchived model dir at %s", folder)
+                shutil.rmtree(folder, ignore_errors=True)
+
+    functools.update_wrapper(extracted_archive, original)
+    _replace_everywhere(original, extracted_archive)
+
+
+def _unpack(archive_file: Union[str, PathLike], folder: str) -> None:
+    try:
+        with tarfile.open(archive_file, "r:gz") as archive:
+            archive.extractall(folder, filter="data")
+    except tarfile.FilterError as error:
+        raise ConfigurationError(
+            f"The archive {archive_file} was refused: {error}. A model archive holds plain files and folders "
+            "only; this one is damaged or was made to do harm. Get it anew from a source you trust."
+        ) from error
+
+
+@_repair(_tar_files_are_trusted)
+def cached_archive_extraction() -> None:
+    """`cached_path(..., extract_archive=True)`, which AllenNLP calls for sharded data and for `archive!file` names,
+    compares names before it unpacks and misses two ways out: a neighbour folder `../pathtest...`, and a link that leads
+    through another link (cached-path 1.8, Python < 3.14). The filter looks at where a member really goes.
+    """
+    original = cached_path.check_tarfile
+
+    @functools.wraps(original)
+    def check_tarfile(tar_file: tarfile.TarFile) -> None:
+        original(tar_file)
+        tar_file.extraction_filter = tarfile.data_filter  # read by the extractall() that follows
+
+    _replace_everywhere(original, check_tarfile, package="cached_path")
+
+
+# ---- Configs ----
+
+
+def _half_decoded_values_reach_jsonnet() -> bool:
+    return params._is_encodable("caf\udce9")
+
+
+@_repair(_half_decoded_values_reach_jsonnet)
+def undecodable_environment() -> None:
+    """One environment variable whose value isn't valid UTF-8 makes every config unreadable: AllenNLP leaves such a
+    variable out only if nothing of its value can be encoded (AllenNLP 2.10.1, any torch).
+    """
+    original = params._is_encodable
+
+    @functools.wraps(original)
+    def _is_encodable(value: str) -> bool:
+        return value.encode("utf-8", "ignore").decode("utf-8") == value
+
+    _replace_everywhere(original, _is_encodable)

@@ -1,0 +1,105 @@
+"""The environment variables that training configs read, in one table.
+
+AllenNLP hands the environment to jsonnet, where `std.extVar` has no default and its failure can't be caught. So the
+plugin puts the default of each absent variable into the environment when it is imported: before a config is read, and
+in sight of every process that is started later. Configs read the variables with
+`training_configs/lib/settings.libsonnet`. An empty value means that the variable isn't set; what that leads to is in
+its help.
+
+    python -m elmo_plugin.settings
+
+prints the table. To add a variable, add a `Setting` to `_TABLE`.
+"""
+
+import difflib
+import json
+import logging
+import multiprocessing
+import os
+from typing import Dict, List, MutableMapping, NamedTuple
+
+from allennlp.common.checks import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "ELMO_"
+
+# What each variable is for, as JSON, so that an error raised in jsonnet can tell. `fill_in_defaults` writes it for the
+# library; it isn't a setting.
+HELP_VARIABLE = "ELMO_SETTINGS_HELP"
+
+
+class Setting(NamedTuple):
+    """An environment variable. `help` completes the sentence "Set <name> to ..."."""
+
+    name: str
+    default: str
+    help: str
+
+
+def _data(task: str, train: str, dev: str) -> List[Setting]:
+    """The two data files of a task. There is no default: no corpus ships with the plugin."""
+    return [Setting(f"ELMO_{task}_TRAIN", "", train), Setting(f"ELMO_{task}_DEV", "", dev)]
+
+
+_TABLE: List[Setting] = [
+    Setting("ELMO_OPTIONS_FILE", "", "the biLM's options.json (a path or URL)"),
+    Setting("ELMO_WEIGHT_FILE", "", "the biLM's HDF5 weights (a path or URL)"),
+    Setting("ELMO_BILM_ARCHIVE", "", "the model.tar.gz of a trained biLM, in place of the two files above"),
+    Setting("ELMO_FINETUNED_ARCHIVE", "", "the model.tar.gz of a biLM tuned on the task's text"),
+    Setting("ELMO_CUDA_DEVICE", "", "the GPU's number, or -1 for the CPU; empty: GPU 0 if there is one, else the CPU"),
+    Setting("ELMO_SEED", "13370", "the random seed of a run; the paper's means over seeds need several"),
+    Setting("ELMO_WORD_VECTORS", "", "word vectors as text, one word a line (a path or URL); empty: random, trained"),
+    Setting(
+        "ELMO_WORD_VECTORS_DIM", "", "the width of the vectors in ELMO_WORD_VECTORS; empty: the task's in the paper"
+    ),
+    *_data("NER", "the CoNLL-2003 training file (eng.train)", "the CoNLL-2003 development file (eng.testa)"),
+    *_data("SST", "the SST training trees (train.txt)", "the SST development trees (dev.txt)"),
+    *_data("SNLI", "snli_1.0_train.jsonl", "snli_1.0_dev.jsonl"),
+    *_data("SRL", "the folder of OntoNotes 5.0 training files", "the folder of OntoNotes 5.0 development files"),
+    *_data("COREF", "the CoNLL-2012 training file (*_gold_conll)", "the CoNLL-2012 development file (*_gold_conll)"),
+    *_data("SQUAD", "train-v1.1.json", "dev-v1.1.json"),
+    *_data("BILM", "the training text: a file or a glob, a sentence a line", "the held-out text: a file or a glob"),
+    Setting("ELMO_BILM_VOCAB", "", "the softmax vocabulary, a word a line, most frequent first"),
+    Setting("ELMO_FINETUNE_TASK", "", "the task whose text the biLM is tuned on (ner, sst or snli); empty: ELMO_BILM_TRAIN"),
+    Setting("ELMO_TRAIN_FRACTION", "1", "the fraction of the training set to train on, above 0 and up to 1"),
+    Setting("ELMO_ENSEMBLE_ARCHIVES", "", "the members' model.tar.gz files, separated by commas"),
+]
+
+SETTINGS: Dict[str, Setting] = {setting.name: setting for setting in _TABLE}
+
+
+def fill_in_defaults(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Gives each variable of the table that is absent its default, and warns of names that look like misspelt ones."""
+    for setting in SETTINGS.values():
+        _check_decoded(setting.name, environment.setdefault(setting.name, setting.default))
+    environment[HELP_VARIABLE] = json.dumps({setting.name: setting.help for setting in SETTINGS.values()})
+    if multiprocessing.parent_process() is None:  # a worker would only say it again
+        _warn_of_misspelt_names(environment)
+
+
+def _check_decoded(name: str, value: str) -> None:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"The environment variable {name} isn't valid UTF-8: {value!r}. jsonnet can't read it. Give it another "
+            "value, for example a link to the file under a plain name."
+        ) from error
+
+
+def _warn_of_misspelt_names(environment: MutableMapping[str, str]) -> None:
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in SETTINGS and name != HELP_VARIABLE:
+            for nearest in difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.8):
+                logger.warning("The environment variable %s has no effect. Is %s meant?", name, nearest)
+
+
+def as_table(environment: MutableMapping[str, str] = os.environ) -> str:
+    """The table as text: name, current value, default and help of each variable."""
+    lines = []
+    for setting in SETTINGS.values():
+        value = environment.get(setting.name, setting.default)
+        lines.append(f"{setting.name} = {value!r} (default {setting.default!r})")
+        lines.append(f"    {setting.help}")
+    return "\n".join(lines)

@@ -1,0 +1,60 @@
+// ELMo as mixins: each adds to an experiment what ELMo needs, and nothing else.
+//
+//   (import 'base.libsonnet') + elmo.at(['input', 'output']) + elmo.l2(0.001)
+local settings = import 'settings.libsonnet';
+
+// A change to the contextual embedder alone.
+local contextual(change) = { model+: { text_embedder+: { contextual+: change } } };
+
+{
+  // The biLM of the experiments: ELMO_OPTIONS_FILE and ELMO_WEIGHT_FILE, or an archive in ELMO_BILM_ARCHIVE.
+  bilm:: if settings.string('ELMO_BILM_ARCHIVE') != '' then {
+    type: 'archive',
+    archive_file: settings.string('ELMO_BILM_ARCHIVE'),
+  } else {
+    type: 'files',
+    options_file: settings.required('ELMO_OPTIONS_FILE'),
+    weight_file: settings.required('ELMO_WEIGHT_FILE'),
+  },
+
+  // ELMo at the given placements, with weights of its own at each.
+  at(placements):: {
+    dataset_reader+: { token_indexers+: { elmo: { type: 'elmo::characters' } } },
+  } + contextual({ type: 'elmo', bilm: $.bilm, placements: placements }),
+
+  // lambda * ||w||^2 on the layer weights of every mix; gamma isn't touched.
+  l2(lambda):: {
+    model+: {
+      regularizer+: { regexes+: [['scalar_parameters', { type: 'l2', alpha: lambda }]] },
+    },
+  },
+
+  layer_norm:: contextual({ layer_norm: true }),
+  dropout(p):: contextual({ dropout: p }),
+
+  // The biLM tuned on the task's own text first (A.1), from the archive in ELMO_FINETUNED_ARCHIVE.
+  finetuned:: contextual({
+    bilm: { type: 'archive', archive_file: settings.required('ELMO_FINETUNED_ARCHIVE') },
+  }),
+
+  // For ablations.
+  top_layer_only:: contextual({ layers: 'top' }),
+  token_layer_only:: contextual({ layers: 'tokens' }),
+  gamma_off:: contextual({ gamma: false }),
+  placements(names):: contextual({ placements: names }),
+  // Replaces the lambda given before.
+  lambda(lambda):: {
+    model+: {
+      regularizer+: {
+        regexes: [
+          if pair[0] == 'scalar_parameters' then [pair[0], { type: 'l2', alpha: lambda }] else pair
+          for pair in super.regexes
+        ],
+      },
+    },
+  },
+  without_word_vectors:: {
+    dataset_reader+: { local indexers = super.token_indexers, token_indexers: { elmo: indexers.elmo } },
+    model+: { text_embedder+: { words:: null } },
+  },
+}
