@@ -69,7 +69,7 @@ class StandInFinder:
             return None
         if submodule and not isinstance(sys.modules.get(package), StandIn):
             return None  # a real package that lacks this submodule
-        return ModuleSpec(fullname, self, is_package=True)
+        return ModuleSpec(fullname, self, is_package=True)  # type: ignore[arg-type]  # a loader without its base class
 
     def create_module(self, spec):
         return StandIn(spec.name)

@@ -35,11 +35,17 @@ def root() -> Path:
 
 @pytest.fixture
 def make_bilm_files(tmp_path) -> Callable[..., BiLmFiles]:
-    """Writes a random biLM in the published layout; tiny, but for the given changes to its `lstm` and `char_cnn` options."""
+    """Writes a random biLM in the published layout; tiny, but for the given changes to its `lstm` and `char_cnn`
+    options.
+    """
     builder = _load_fixture_builder()
 
     def make(
-        lstm: Dict[str, Any] = None, char_cnn: Dict[str, Any] = None, seed: int = 0, scale: float = 1.0, name: str = "bilm"
+        lstm: Dict[str, Any] = None,
+        char_cnn: Dict[str, Any] = None,
+        seed: int = 0,
+        scale: float = 1.0,
+        name: str = "bilm",
     ) -> BiLmFiles:
         options = copy.deepcopy(builder.TINY)
         options["lstm"].update(lstm or {})

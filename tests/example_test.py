@@ -16,7 +16,9 @@ EXAMPLE = "training_configs/examples/simple_tagger_elmo.jsonnet"
 def allennlp(*arguments, cwd, **environment):
     """Runs the `allennlp` command with every warning an error, and returns what it printed."""
     command = [sys.executable, "-W", "error", "-m", "allennlp", *map(str, arguments)]
-    result = subprocess.run(command, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, capture_output=True, text=True)
+    result = subprocess.run(
+        command, cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout + result.stderr
 
@@ -26,7 +28,10 @@ def trained(root, tmp_path_factory):
     """A folder with the archive of the trained example; the biLM's files it was trained with are gone."""
     folder = tmp_path_factory.mktemp("example")
     shutil.copytree(root / "fixtures" / "bilm", folder / "bilm")
-    bilm = {"ELMO_OPTIONS_FILE": str(folder / "bilm" / "options.json"), "ELMO_WEIGHT_FILE": str(folder / "bilm" / "weights.hdf5")}
+    bilm = {
+        "ELMO_OPTIONS_FILE": str(folder / "bilm" / "options.json"),
+        "ELMO_WEIGHT_FILE": str(folder / "bilm" / "weights.hdf5"),
+    }
     overrides = json.dumps({"trainer.num_epochs": 2})
     log = allennlp("train", EXAMPLE, "-s", folder / "run", "-o", overrides, cwd=root, **bilm)
     shutil.rmtree(folder / "bilm")
@@ -44,11 +49,21 @@ def test_evaluate_and_predict_work_without_the_bilms_files(trained, root):
     dev = root / "fixtures" / "data" / "demo" / "tagged.dev.txt"
     allennlp("evaluate", elsewhere, dev, "--output-file", trained / "metrics.json", cwd=root)
     in_training = json.loads((trained / "run" / "metrics.json").read_text())
-    assert json.loads((trained / "metrics.json").read_text())["accuracy"] == pytest.approx(in_training["best_validation_accuracy"])
+    assert json.loads((trained / "metrics.json").read_text())["accuracy"] == pytest.approx(
+        in_training["best_validation_accuracy"]
+    )
 
     (trained / "in.jsonl").write_text('{"sentence": "the watch will turn."}\n{"tokens": ["Ada", "can", "swim"]}\n')
     allennlp(
-        "predict", elsewhere, trained / "in.jsonl", "--output-file", trained / "out.jsonl", "--predictor", "elmo::sentence_tagger", "--silent", cwd=root
+        "predict",
+        elsewhere,
+        trained / "in.jsonl",
+        "--output-file",
+        trained / "out.jsonl",
+        "--predictor",
+        "elmo::sentence_tagger",
+        "--silent",
+        cwd=root,
     )
     first, second = map(json.loads, (trained / "out.jsonl").read_text().splitlines())
     assert first["words"] == ["the", "watch", "will", "turn", "."] and len(first["tags"]) == 5

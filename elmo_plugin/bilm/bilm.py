@@ -1,6 +1,6 @@
 """The bidirectional language model: the one class that is trained, exported, and used to embed."""
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Iterable, List, NamedTuple, Optional, Tuple, cast
 
 import torch
 from allennlp.common import Registrable
@@ -32,10 +32,10 @@ class BiLmState(NamedTuple):
         return BiLmState(
             *(
                 [
-                    LstmState(*(torch.cat([new, old[new.size(0) :]]) for new, old in zip(mine, theirs)))
-                    for mine, theirs in zip(my_layers, their_layers)
+                    LstmState(*(torch.cat([new, old[new.size(0) :]]) for new, old in zip(mine, theirs, strict=True)))
+                    for mine, theirs in zip(my_layers, their_layers, strict=True)
                 ]
-                for my_layers, their_layers in zip(self, older)
+                for my_layers, their_layers in zip(self, older, strict=True)
             )
         )
 
@@ -47,6 +47,10 @@ class BiLmState(NamedTuple):
 
     def _map(self, function) -> "BiLmState":
         return BiLmState(*([LstmState(*map(function, layer)) for layer in layers] for layers in self))
+
+
+# Plain tuples of tensors, which a checkpoint may hold.
+torch.serialization.add_safe_globals([LstmState, BiLmState])
 
 
 class RecurrentOutput(NamedTuple):
@@ -67,14 +71,15 @@ class BiLmOutput(NamedTuple):
 class BiLm(torch.nn.Module, Registrable):
     """A biLM of any size an options.json can state (Sec. 3.1 and 3.4 of the paper).
 
-    By default a sentence's vectors depend on that sentence alone. `stateful` carries each row's LSTM states from one call of `forward` to the
-    next, batch after batch, as the original did; the same sentence then gives different vectors twice. Carried states are plain
-    attributes, since distributed training overwrites buffers.
+    By default a sentence's vectors depend on that sentence alone. `stateful` carries each row's LSTM states from one
+    call of `forward` to the next, batch after batch, as the original did; the same sentence then gives different
+    vectors twice. Carried states are plain attributes, since distributed training overwrites buffers.
 
-    `dropout` acts at each LSTM layer's input, in training mode only; the residual connection adds the dropped input, as in the original.
+    `dropout` acts at each LSTM layer's input, in training mode only; the residual connection adds the dropped input, as
+    in the original.
 
-    In a config, `{"type": "files", "options_file": ..., "weight_file": ...}`, `{"type": "archive", "archive_file": ...}` or
-    `{"type": "random", "projection_dim": ..., ...}`; see `elmo_plugin.bilm.sources`.
+    In a config, `{"type": "files", "options_file": ..., "weight_file": ...}`, `{"type": "archive", "archive_file":
+    ...}` or `{"type": "random", "projection_dim": ..., ...}`; see `elmo_plugin.bilm.sources`.
     """
 
     default_implementation = "files"
@@ -97,7 +102,11 @@ class BiLm(torch.nn.Module, Registrable):
         options = self.options
         return torch.nn.ModuleList(
             ProjectedLstm(
-                options.projection_dim, options.projection_dim, options.cell_dim, options.cell_clip, options.projection_clip
+                options.projection_dim,
+                options.projection_dim,
+                options.cell_dim,
+                options.cell_clip,
+                options.projection_clip,
             )
             for _ in range(options.num_layers)
         )
@@ -133,10 +142,11 @@ class BiLm(torch.nn.Module, Registrable):
         state: Optional[BiLmState] = None,
         resets: Optional[torch.Tensor] = None,
     ) -> RecurrentOutput:
-        """The recurrent layers over each direction's inputs, (batch_size, num_steps, projection_dim), each in its own reading order.
+        """The recurrent layers over each direction's inputs, (batch_size, num_steps, projection_dim), each in its own
+        reading order.
 
-        `lengths`, (batch_size,), ends rows early: their later outputs are zero and their state stays. `state` is where to start, zeros by
-        default. `resets`, (batch_size, num_steps) bool, lets a row start from zeros again at a step.
+        `lengths`, (batch_size,), ends rows early: their later outputs are zero and their state stays. `state` is where
+        to start, zeros by default. `resets`, (batch_size, num_steps) bool, lets a row start from zeros again at a step.
         """
         order = None
         num_active = [forward_inputs.size(0)] * forward_inputs.size(1)
@@ -164,7 +174,7 @@ class BiLm(torch.nn.Module, Registrable):
     ) -> Tuple[List[torch.Tensor], List[LstmState]]:
         batch_size = inputs.size(0)
         restore = None if order is None else order.argsort()
-        states = states or [layer.zero_state(batch_size) for layer in layers]
+        states = states or [layer.zero_state(batch_size) for layer in cast(Iterable[ProjectedLstm], layers)]
         if order is not None:
             inputs = inputs[order]
             states = [LstmState(state.hidden[order], state.cell[order]) for state in states]
@@ -173,18 +183,22 @@ class BiLm(torch.nn.Module, Registrable):
         steps_first = inputs.transpose(0, 1)
         steps_first_resets = None if resets is None else resets.t()
         outputs, new_states = [], []
-        for index, (layer, state) in enumerate(zip(layers, states)):
+        for index, (layer, state) in enumerate(zip(layers, states, strict=True)):
             layer_inputs = self.dropout(steps_first)
             steps_first, new_state = layer(layer_inputs, state, num_active, steps_first_resets)
             if index > 0 and self.options.use_skip_connections:
                 steps_first = steps_first + layer_inputs
             output = steps_first.transpose(0, 1)
             outputs.append(output if restore is None else output[restore])
-            new_states.append(new_state if restore is None else LstmState(new_state.hidden[restore], new_state.cell[restore]))
+            new_states.append(
+                new_state if restore is None else LstmState(new_state.hidden[restore], new_state.cell[restore])
+            )
         return outputs, new_states
 
     def forward(self, character_ids: torch.Tensor) -> BiLmOutput:
-        """All layers of a batch of sentences, given as (batch_size, num_tokens, max_characters_per_token), zeros for padding."""
+        """All layers of a batch of sentences, given as (batch_size, num_tokens, max_characters_per_token), zeros for
+        padding.
+        """
         self._check_width(character_ids)
         character_ids, lengths = self._add_boundaries(character_ids)
         steps = torch.arange(character_ids.size(1), device=lengths.device)
@@ -206,10 +220,11 @@ class BiLm(torch.nn.Module, Registrable):
     def _embed_tokens(
         self, character_ids: torch.Tensor, lengths: torch.Tensor
     ) -> Tuple[torch.Tensor, torch.Tensor, Optional[torch.Tensor]]:
-        """The token vectors of the sentences that have to be run, their lengths, and each row's place among those sentences.
+        """The token vectors of the sentences that have to be run, their lengths, and each row's place among those
+        sentences.
 
-        On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run once. On a GPU
-        finding repetitions would make the host wait, and costs more than it saves.
+        On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run
+        once. On a GPU finding repetitions would make the host wait, and costs more than it saves.
         """
         if character_ids.is_cuda:
             return self.token_layer(character_ids), lengths, None
@@ -240,7 +255,7 @@ class BiLm(torch.nn.Module, Registrable):
         if self.stateful:
             self._carry(output.state)
         layers = [torch.cat([tokens, tokens], dim=-1)]
-        for forward, backward in zip(output.forward, output.backward):
+        for forward, backward in zip(output.forward, output.backward, strict=True):
             layers.append(torch.cat([forward, backward[rows, reversal]], dim=-1))
         return torch.stack(layers)
 

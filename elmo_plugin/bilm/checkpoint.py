@@ -1,7 +1,7 @@
 """The published HDF5 layout, as one table that is read in both directions.
 
-Parameters keep the file's convention (261 character rows, no + 1 in the forget bias, the carry gate's sign), so each entry only moves numbers
-about, and reading then writing gives back every dataset bit for bit.
+Parameters keep the file's convention (261 character rows, no + 1 in the forget bias, the carry gate's sign), so each
+entry only moves numbers about, and reading then writing gives back every dataset bit for bit.
 """
 
 import json
@@ -34,7 +34,9 @@ class Layout(NamedTuple):
 PLAIN = Layout(lambda tensors: tensors[0], lambda array, shapes: [array])
 TRANSPOSED = Layout(lambda tensors: tensors[0].t(), lambda array, shapes: [array.t()])
 # (num, char_dim, width) here, (1, width, char_dim, num) there.
-CONVOLUTION = Layout(lambda tensors: tensors[0].permute(2, 1, 0)[None], lambda array, shapes: [array[0].permute(2, 1, 0)])
+CONVOLUTION = Layout(
+    lambda tensors: tensors[0].permute(2, 1, 0)[None], lambda array, shapes: [array[0].permute(2, 1, 0)]
+)
 # The file keeps an LSTM's input and state weights in one matrix.
 INPUT_AND_STATE = Layout(
     lambda tensors: torch.cat(tensors, dim=1).t(),
@@ -58,7 +60,9 @@ def entries(options: BiLmOptions) -> List[Entry]:
         table.append(Entry(f"CNN/b_cnn_{index}", (f"character_cnn.convolutions.{index}.bias",), PLAIN))
     for index in range(options.num_highway):
         for gate in ("carry", "transform"):
-            table.append(Entry(f"CNN_high_{index}/W_{gate}", (f"character_cnn.highways.{index}.{gate}.weight",), TRANSPOSED))
+            table.append(
+                Entry(f"CNN_high_{index}/W_{gate}", (f"character_cnn.highways.{index}.{gate}.weight",), TRANSPOSED)
+            )
             table.append(Entry(f"CNN_high_{index}/b_{gate}", (f"character_cnn.highways.{index}.{gate}.bias",), PLAIN))
     if options.has_cnn_projection:
         table.append(Entry("CNN_proj/W_proj", ("character_cnn.projection.weight",), TRANSPOSED))
@@ -87,7 +91,9 @@ def read_options(options_file: PathOrStr) -> BiLmOptions:
     try:
         options = json.loads(Path(options_file).read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"can't read the biLM's options file {options_file}: {error.strerror or error}") from error
+        raise ConfigurationError(
+            f"can't read the biLM's options file {options_file}: {error.strerror or error}"
+        ) from error
     except ValueError as error:
         raise ConfigurationError(f"the biLM's options file {options_file} isn't JSON: {error}") from error
     return BiLmOptions.from_json(options, name=str(options_file))
@@ -104,12 +110,15 @@ def read_weights(bilm: BiLm, weight_file: PathOrStr) -> None:
             new_values: Dict[str, torch.Tensor] = {}
             for entry in entries(bilm.options):
                 current = [parameters[name].detach() for name in entry.parameters]
-                array = _read_dataset(file, datasets[entry.dataset], entry.layout.to_file(current).shape, str(weight_file))
+                array = _read_dataset(
+                    file, datasets[entry.dataset], entry.layout.to_file(current).shape, str(weight_file)
+                )
                 tensors = entry.layout.from_file(array, [tensor.shape for tensor in current])
-                new_values.update(zip(entry.parameters, tensors))
+                new_values.update(zip(entry.parameters, tensors, strict=True))
     except OSError as error:
         raise ConfigurationError(
-            f"{weight_file} can't be read as HDF5; it may be truncated or something else, such as a git-lfs pointer: {error}"
+            f"{weight_file} can't be read as HDF5; it may be truncated, or something else such as a git-lfs pointer: "
+            f"{error}"
         ) from error
     with torch.no_grad():
         for name, value in new_values.items():
@@ -117,7 +126,9 @@ def read_weights(bilm: BiLm, weight_file: PathOrStr) -> None:
 
 
 def _find_datasets(file: h5py.File, options: BiLmOptions, file_name: str) -> Dict[str, str]:
-    """Where each dataset of the table stands in the file; refuses a file that lacks one, or has more layers or filters than stated."""
+    """Where each dataset of the table stands in the file; refuses a file that lacks one, or has more layers or filters
+    than stated.
+    """
     present: List[str] = []
     file.visititems(lambda name, item: present.append(name) if isinstance(item, h5py.Dataset) else None)
     expected = [entry.dataset for entry in entries(options)]
@@ -126,12 +137,14 @@ def _find_datasets(file: h5py.File, options: BiLmOptions, file_name: str) -> Dic
     missing = [name for name in found.values() if name not in present]
     if missing:
         raise ConfigurationError(
-            f"{file_name} has no dataset {missing[0]!r} ({len(missing)} of {len(expected)} are missing); does its options.json belong to it?"
+            f"{file_name} has no dataset {missing[0]!r} ({len(missing)} of {len(expected)} are missing); does its "
+            "options.json belong to it?"
         )
     surplus = [name for name in present if name.startswith(("CNN", "RNN_")) and name not in found.values()]
     if surplus:
         raise ConfigurationError(
-            f"{file_name} has a dataset {surplus[0]!r} that its options.json has no place for: the two don't belong together"
+            f"{file_name} has a dataset {surplus[0]!r} that its options.json has no place for: the two don't belong "
+            "together"
         )
     return found
 

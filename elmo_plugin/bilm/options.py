@@ -14,8 +14,8 @@ ACTIVATIONS = ("relu", "tanh")
 class BiLmOptions:
     """Everything that fixes the shapes and the arithmetic of a biLM. The defaults are the paper's.
 
-    A projection as wide as the cell means no projection (and then no projection clipping, as in the original); as many filters as the
-    projection is wide means no projection behind the CNN.
+    A projection as wide as the cell means no projection (and then no projection clipping, as in the original); as many
+    filters as the projection is wide means no projection behind the CNN.
     """
 
     projection_dim: int = 512
@@ -36,17 +36,22 @@ class BiLmOptions:
                 raise ConfigurationError(f"a biLM's {name} must be at least 1, not {getattr(self, name)}")
         if self.projection_dim > self.cell_dim:
             raise ConfigurationError(
-                f"a biLM's projection (projection_dim {self.projection_dim}) can't be wider than its cell (dim {self.cell_dim}): "
-                "the published format has no such model"
+                f"a biLM's projection (projection_dim {self.projection_dim}) can't be wider than its cell (dim "
+                f"{self.cell_dim}): the published format has no such model"
             )
         if self.activation not in ACTIVATIONS:
-            raise ConfigurationError(f"char_cnn.activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}")
+            raise ConfigurationError(
+                f"char_cnn.activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}"
+            )
         if not self.filters or any(width < 1 or num < 1 for width, num in self.filters):
-            raise ConfigurationError(f"char_cnn.filters must be [width, number] pairs of at least 1, not {self.filters}")
+            raise ConfigurationError(
+                f"char_cnn.filters must be [width, number] pairs of at least 1, not {self.filters}"
+            )
         widest = max(width for width, _ in self.filters)
         if widest > self.max_characters_per_token:
             raise ConfigurationError(
-                f"a character filter of width {widest} doesn't fit max_characters_per_token = {self.max_characters_per_token}"
+                f"a character filter of width {widest} doesn't fit max_characters_per_token = "
+                f"{self.max_characters_per_token}"
             )
 
     @property

@@ -6,10 +6,10 @@
 
 Gates come in the published files' order and the forget bias is kept without its + 1, which is added here.
 
-Only W_h h and the gates are sequential. The input's part is one matrix multiply over the whole sequence; in the backward pass the four
-weight gradients are one multiply each over the whole sequence too, which is why the recurrence is its own autograd function: autograd
-would do them step by step. Rows are sorted by length, so that at each step the rows still running are a prefix of the batch and no
-step computes padding.
+Only W_h h and the gates are sequential. The input's part is one matrix multiply over the whole sequence; in the
+backward pass the four weight gradients are one multiply each over the whole sequence too, which is why the recurrence
+is its own autograd function: autograd would do them step by step. Rows are sorted by length, so that at each step the
+rows still running are a prefix of the batch and no step computes padding.
 """
 
 from typing import List, NamedTuple, Optional, Tuple
@@ -48,7 +48,9 @@ def run_steps(
     keep: Optional[torch.Tensor],
     clips: _Clips,
 ) -> Tuple[torch.Tensor, LstmState]:
-    """The recurrence, without gradients. `gates`, (num_steps, batch_size, 4 * cell_dim), holds the inputs' part and is overwritten."""
+    """The recurrence, without gradients. `gates`, (num_steps, batch_size, 4 * cell_dim), holds the inputs' part and is
+    overwritten.
+    """
     hidden, cell = state.hidden.clone(), state.cell.clone()
     outputs = gates.new_zeros(gates.size(0), gates.size(1), hidden.size(-1))
     transposed_weight = state_weight.t()
@@ -104,13 +106,24 @@ class _Recurrence(torch.autograd.Function):
                 torch.gt(new_cell.abs(), clips.cell, out=clamped_cell[step, :active])
                 _clip_(new_cell, clips.cell)
             out = torch.tanh(new_cell, out=unprojected[step, :active]).mul_(output_gate)
-            if projection_weight is None:
+            if projected is None:
                 hiddens[step + 1, :active] = out
             else:
                 raw = torch.mm(out, projection_weight.t(), out=projected[step, :active])
-                hiddens[step + 1, :active] = raw if clips.projection is None else raw.clamp(-clips.projection, clips.projection)
+                hiddens[step + 1, :active] = (
+                    raw if clips.projection is None else raw.clamp(-clips.projection, clips.projection)
+                )
         ctx.save_for_backward(
-            gates, met_hiddens, met_cells, cells, unprojected, projected, clamped_cell, state_weight, projection_weight, keep
+            gates,
+            met_hiddens,
+            met_cells,
+            cells,
+            unprojected,
+            projected,
+            clamped_cell,
+            state_weight,
+            projection_weight,
+            keep,
         )
         outputs = hiddens[1:].clone()
         for step, active in enumerate(num_active):
@@ -121,9 +134,18 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_outputs, grad_final_hidden, grad_final_cell):
-        (gates, met_hiddens, met_cells, cells, unprojected, projected, clamped_cell, state_weight, projection_weight, keep) = (
-            ctx.saved_tensors
-        )
+        (
+            gates,
+            met_hiddens,
+            met_cells,
+            cells,
+            unprojected,
+            projected,
+            clamped_cell,
+            state_weight,
+            projection_weight,
+            keep,
+        ) = ctx.saved_tensors
         num_steps, batch_size, _ = gates.shape
         grad_gates = torch.zeros_like(gates)
         grad_projected = None if projected is None else torch.zeros_like(projected)
@@ -132,7 +154,7 @@ class _Recurrence(torch.autograd.Function):
             active = ctx.num_active[step]
             gh = grad_hidden[:active].add_(grad_outputs[step, :active])
             gc = grad_cell[:active]
-            if projected is None:
+            if grad_projected is None:
                 grad_out = gh
             else:
                 if ctx.clips.projection is not None:
@@ -231,7 +253,9 @@ class ProjectedLstm(torch.nn.Module):
         return self._run_in_blocks(inputs, state, num_active, keep)
 
     def _keep(self, resets: torch.Tensor, num_active: List[int]) -> torch.Tensor:
-        """0 where a running row is reset, 1 elsewhere: rows that have ended keep their last state. Shape: (num_steps, batch_size, 1)"""
+        """0 where a running row is reset, 1 elsewhere: rows that have ended keep their last state. Shape: (num_steps,
+        batch_size, 1)
+        """
         rows = torch.arange(resets.size(1), device=resets.device)
         running = rows < torch.tensor(num_active, device=resets.device).unsqueeze(1)
         return ~(resets & running).unsqueeze(-1)
@@ -239,7 +263,9 @@ class ProjectedLstm(torch.nn.Module):
     def _run_in_blocks(
         self, inputs: torch.Tensor, state: LstmState, num_active: List[int], keep: Optional[torch.Tensor]
     ) -> Tuple[torch.Tensor, LstmState]:
-        """Without gradients the gates of only a block of steps are held at once, so that memory stays flat over long sequences."""
+        """Without gradients the gates of only a block of steps are held at once, so that memory stays flat over long
+        sequences.
+        """
         steps_per_block = max(1, _MAX_GATE_NUMBERS // max(1, inputs.size(1) * 4 * self.cell_dim))
         outputs = []
         for start in range(0, inputs.size(0), steps_per_block):

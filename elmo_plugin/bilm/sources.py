@@ -1,9 +1,9 @@
 """Where a biLM comes from, by config; and how its sizes travel inside a model archive.
 
-An archive's weights.th already holds the biLM's weights. What it lacks are the sizes, without which the model can't be built. So a biLM read
-from files or an archive leaves its sizes in the run's `vocabulary/` folder, which AllenNLP puts into `model.tar.gz`, at
-the moment its weights are first saved. Where such a record and saved weights are found, the original files are not
-touched: the biLM is built at those sizes and refuses to run until its weights have been loaded.
+An archive's weights.th already holds the biLM's weights. What it lacks are the sizes, without which the model can't be
+built. So a biLM read from files or an archive leaves its sizes in the run's `vocabulary/` folder, which AllenNLP puts
+into `model.tar.gz`, at the moment its weights are first saved. Where such a record and saved weights are found, the
+original files are not touched: the biLM is built at those sizes and refuses to run until its weights have been loaded.
 """
 
 import json
@@ -44,7 +44,9 @@ class BiLmSource(FromParams):
             read_weights(bilm, _fetch(weight_file, "weight_file"))
             return bilm
 
-        return _read_or_rebuild(read, {"options_file": options_file, "weight_file": weight_file}, dropout, stateful, serialization_dir)
+        return _read_or_rebuild(
+            read, {"options_file": options_file, "weight_file": weight_file}, dropout, stateful, serialization_dir
+        )
 
     @staticmethod
     def from_archive(
@@ -56,7 +58,9 @@ class BiLmSource(FromParams):
             model = load_archive(_fetch(archive_file, "archive_file")).model
             bilms = [module for module in model.modules() if isinstance(module, BiLm)]
             if len(bilms) != 1:
-                raise ConfigurationError(f"{archive_file} holds {len(bilms)} biLMs; it takes an archive with exactly one")
+                raise ConfigurationError(
+                    f"{archive_file} holds {len(bilms)} biLMs; it takes an archive with exactly one"
+                )
             bilm = BiLm(bilms[0].options, dropout, stateful)
             bilm.load_state_dict(bilms[0].state_dict())
             return bilm
@@ -102,7 +106,8 @@ def _fetch(path: str, what: str) -> str:
         return str(cached_path(path))
     except Exception as error:  # offline, a server's refusal, a missing file: the remedy is the same
         raise ConfigurationError(
-            f"can't get the biLM's {what} {path!r} ({type(error).__name__}: {error}); give a local path or check the address"
+            f"can't get the biLM's {what} {path!r} ({type(error).__name__}: {error}); give a local path or check the "
+            "address"
         ) from error
 
 
@@ -117,7 +122,9 @@ def _read_or_rebuild(
     recorded = _read_record(folder).get(key)
     if recorded is not None and any(any(folder.glob(pattern)) for pattern in _SAVED_WEIGHTS):
         bilm = BiLm(BiLmOptions.from_json(recorded, name=str(folder / "vocabulary" / RECORD_NAME)), dropout, stateful)
-        bilm.await_weights(f"the biLM of {key} was built from the sizes recorded in {folder}, but no weights were loaded into it")
+        bilm.await_weights(
+            f"the biLM of {key} was built from the sizes recorded in {folder}, but no weights were loaded into it"
+        )
         return bilm
     bilm = read()
     bilm.register_state_dict_pre_hook(_RecordSizes(folder, key))

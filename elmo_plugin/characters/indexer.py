@@ -16,8 +16,8 @@ from elmo_plugin.characters.mapping import DEFAULT_MAX_CHARACTERS, CharacterMapp
 class ElmoCharactersIndexer(TokenIndexer):
     """Indexes each token by the ids of its characters.
 
-    The tensor is called `elmo_tokens`, as with AllenNLP's own indexer. Its width, `max_characters_per_token`, has to be the one the
-    biLM was trained with (50 for the published ones); the biLM refuses another.
+    The tensor is called `elmo_tokens`, as with AllenNLP's own indexer. Its width, `max_characters_per_token`, has to be
+    the one the biLM was trained with (50 for the published ones); the biLM refuses another.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """ELMo's byte mapping, in pure Python.
 
-A word is its UTF-8 bytes between a begin-of-word and an end-of-word id, cut to fit and padded to a fixed number of slots. Every id is
-one more than in the original's table, so that 0 is free to mean "no token here".
+A word is its UTF-8 bytes between a begin-of-word and an end-of-word id, cut to fit and padded to a fixed number of
+slots. Every id is one more than in the original's table, so that 0 is free to mean "no token here".
 """
 
 from typing import Dict, List, Optional, Tuple
@@ -27,9 +27,9 @@ class CharacterMapping:
 
     `tokens_to_add` gives whole tokens a character id of their own (an unused byte such as 1 to 31), as in AllenNLP.
 
-    By default the ids equal AllenNLP's for every string, its corner cases included: a word longer than the slots is cut between bytes,
-    maybe inside a character, and the literal words `<S>` and `</S>` become the sentence boundaries. `strict` does
-    neither: it cuts at a character boundary, and treats `<S>` as the plain text it is.
+    By default the ids equal AllenNLP's for every string, its corner cases included: a word longer than the slots is cut
+    between bytes, maybe inside a character, and the literal words `<S>` and `</S>` become the sentence boundaries.
+    `strict` does neither: it cuts at a character boundary, and treats `<S>` as the plain text it is.
     """
 
     def __init__(
@@ -40,11 +40,14 @@ class CharacterMapping:
     ) -> None:
         if max_characters_per_token < 3:
             raise ValueError(
-                f"max_characters_per_token is {max_characters_per_token}, but a word needs at least 3 slots: its begin, one byte and its end"
+                f"max_characters_per_token is {max_characters_per_token}, but a word needs at least 3 slots: its "
+                "begin, one byte and its end"
             )
         for token, character_id in (tokens_to_add or {}).items():
             if not 0 <= character_id < NUM_CHARACTERS:
-                raise ValueError(f"tokens_to_add gives {token!r} the id {character_id}; ids go from 0 to {NUM_CHARACTERS - 1}")
+                raise ValueError(
+                    f"tokens_to_add gives {token!r} the id {character_id}; ids go from 0 to {NUM_CHARACTERS - 1}"
+                )
         self.max_characters_per_token = max_characters_per_token
         self.tokens_to_add = dict(tokens_to_add or {})
         self.strict = strict

@@ -17,8 +17,8 @@ Layers = Union[str, List[float]]
 class Elmo(ContextualEmbedder):
     """Equation (1), with weights of its own at each placement; the biLM runs once a batch for all of them.
 
-    - `layers`: `all`, learned weights; `top`, the last layer only; `tokens`, the context-independent layer only; or a list of fixed
-      weights, one a layer.
+    - `layers`: `all`, learned weights; `top`, the last layer only; `tokens`, the context-independent layer only; or a
+      list of fixed weights, one a layer.
     - `layer_norm`, `gamma`: see `ScalarMix`.
     - `dropout`: on the ELMo vectors, as they leave here.
     - `requires_grad`: tune the biLM with the task. Otherwise it is frozen, and runs without its own dropout.

@@ -21,7 +21,8 @@ OUTPUT_FORMATS = ("all", "top", "average")
 class ElmoEmbedder:
     """Embeds tokenised sentences with a biLM given as options.json + HDF5, each a path or a URL.
 
-    A sentence always gets the same vectors. `stateful` carries the LSTM states from batch to batch instead, as AllenNLP 0.9 did.
+    A sentence always gets the same vectors. `stateful` carries the LSTM states from batch to batch instead, as AllenNLP
+    0.9 did.
 
         elmo = ElmoEmbedder("options.json", "weights.hdf5")
         vectors = elmo.embed_sentence(["I", "ate", "an", "apple", "."])   # float32 array, (layers, tokens, dim)
@@ -30,7 +31,9 @@ class ElmoEmbedder:
     def __init__(self, options_file: str, weight_file: str, cuda_device: int = -1, *, stateful: bool = False) -> None:
         check_for_gpu(cuda_device)
         self.cuda_device = cuda_device
-        self.bilm: BiLm = BiLmSource.from_files(options_file, weight_file, stateful=stateful).requires_grad_(False).eval()
+        self.bilm: BiLm = (
+            BiLmSource.from_files(options_file, weight_file, stateful=stateful).requires_grad_(False).eval()
+        )
         if cuda_device >= 0:
             self.bilm = self.bilm.cuda(cuda_device)
         self._mapping = CharacterMapping(self.bilm.options.max_characters_per_token)
@@ -81,9 +84,9 @@ class ElmoEmbedder:
     ) -> None:
         """Embeds a file of tokenised sentences, one a line, into HDF5 datasets keyed by line index from 0.
 
-        Each holds float32 of shape (layers, tokens, dim) for the format `all`, (tokens, dim) for `top` and `average`. `sentence_to_index` maps
-        sentences to keys unless `forget_sentences`. `use_sentence_keys` keys the datasets by sentence instead. The output file
-        appears when it is complete.
+        Each holds float32 of shape (layers, tokens, dim) for the format `all`, (tokens, dim) for `top` and `average`.
+        `sentence_to_index` maps sentences to keys unless `forget_sentences`. `use_sentence_keys` keys the datasets by
+        sentence instead. The output file appears when it is complete.
         """
         if output_format not in OUTPUT_FORMATS:
             raise ConfigurationError(f"output_format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
@@ -101,7 +104,7 @@ class ElmoEmbedder:
     def _embed_lines(self, file: IO[str], batch_size: int) -> Iterator[Tuple[str, numpy.ndarray]]:
         lines = _non_blank_lines(file)
         while batch := list(islice(lines, batch_size)):
-            yield from zip(batch, self.embed_batch([line.split() for line in batch]))
+            yield from zip(batch, self.embed_batch([line.split() for line in batch]), strict=True)
 
 
 def _non_blank_lines(file: IO[str]) -> Iterator[str]:
@@ -120,5 +123,7 @@ def _in_format(layers: numpy.ndarray, output_format: str) -> numpy.ndarray:
 def _sentence_key(sentence: str, output: h5py.File, index: int) -> str:
     if "/" in sentence or sentence in output:
         problem = 'holds a "/", which HDF5 reads as a path' if "/" in sentence else "stands in the file twice"
-        raise ConfigurationError(f"line {index + 1} can't be its own key, since it {problem}: {sentence!r}; use line indices as keys")
+        raise ConfigurationError(
+            f"line {index + 1} can't be its own key, since it {problem}: {sentence!r}; use line indices as keys"
+        )
     return sentence

@@ -12,14 +12,16 @@ LEGACY = "legacy"
 class ScalarMix(torch.nn.Module):
     """A weighted sum of a biLM's layers.
 
-    `weights` fixes the s_j themselves instead of learning them. `gamma` false fixes gamma at 1. `layer_norm` true normalises every layer
-    of every token over its features, without gain or bias (Ba et al. 2016), before weighting. `"legacy"` is what the original code did in its
-    place: one mean and one variance a layer over all real positions of the batch, sentence boundaries included, so that a
-    vector depends on its batch-mates.
+    `weights` fixes the s_j themselves instead of learning them. `gamma` false fixes gamma at 1. `layer_norm` true
+    normalises every layer of every token over its features, without gain or bias (Ba et al. 2016), before weighting.
+    `"legacy"` is what the original code did in its place: one mean and one variance a layer over all real positions of
+    the batch, sentence boundaries included, so that a vector depends on its batch-mates.
 
-    The parameters are called `scalar_parameters` and `gamma`, as in AllenNLP. A regularizer on `scalar_parameters` is the paper's
-    lambda * ||w||^2, and leaves gamma alone.
+    The parameters are called `scalar_parameters` and `gamma`, as in AllenNLP. A regularizer on `scalar_parameters` is
+    the paper's lambda * ||w||^2, and leaves gamma alone.
     """
+
+    _fixed_weights: Optional[torch.Tensor]
 
     def __init__(
         self,
@@ -32,7 +34,9 @@ class ScalarMix(torch.nn.Module):
         if layer_norm not in (True, False, LEGACY):
             raise ConfigurationError(f'layer_norm must be true, false or "{LEGACY}", not {layer_norm!r}')
         if weights is not None and len(weights) != num_layers:
-            raise ConfigurationError(f"{len(weights)} fixed layer weights were given for a biLM with {num_layers} layers: {weights}")
+            raise ConfigurationError(
+                f"{len(weights)} fixed layer weights were given for a biLM with {num_layers} layers: {weights}"
+            )
         self._layer_norm = layer_norm
         self.scalar_parameters = torch.nn.ParameterList()
         if weights is None:

@@ -10,8 +10,8 @@ from allennlp.data import TextFieldTensors
 class ContextualEmbedder(torch.nn.Module, Registrable):
     """Gives each token a vector that depends on its sentence, one for each of its `placements`.
 
-    A placement is a name for a spot in a task's model, such as `input` (beside the word vectors) or `output` (beside what the lowest
-    encoder gives). `indexers` names the token indexers whose tensors this embedder reads.
+    A placement is a name for a spot in a task's model, such as `input` (beside the word vectors) or `output` (beside
+    what the lowest encoder gives). `indexers` names the token indexers whose tensors this embedder reads.
     """
 
     default_implementation = "none"
@@ -24,7 +24,9 @@ class ContextualEmbedder(torch.nn.Module, Registrable):
         raise NotImplementedError
 
     def forward(self, text: TextFieldTensors) -> Dict[str, torch.Tensor]:
-        """The vectors at each placement, (..., num_tokens, dim), zeros at padding. `text` holds this embedder's indexers only."""
+        """The vectors at each placement, (..., num_tokens, dim), zeros at padding. `text` holds this embedder's
+        indexers only.
+        """
         raise NotImplementedError
 
 

@@ -6,10 +6,11 @@ import torch
 
 
 class EmbeddedText(NamedTuple):
-    """An embedded batch of text. A task encodes `input`, then lets `enhance` add what its configuration places further up.
+    """An embedded batch of text. A task encodes `input`, then lets `enhance` add what its configuration places further
+    up.
 
-    For equation (1)'s two uses: `input` is [x_k; ELMo_k] where the placement `input` is configured and x_k elsewhere, and
-    `enhance(h, at="output")` is [h_k; ELMo_k] or h_k likewise.
+    For equation (1)'s two uses: `input` is [x_k; ELMo_k] where the placement `input` is configured and x_k elsewhere,
+    and `enhance(h, at="output")` is [h_k; ELMo_k] or h_k likewise.
     """
 
     words: torch.Tensor  # x_k, (..., num_tokens, words_dim)

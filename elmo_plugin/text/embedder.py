@@ -18,8 +18,9 @@ INPUT = "input"
 class PlacedTextEmbedder(torch.nn.Module, FromParams):
     """`words` gives each token its x_k; `contextual` gives vectors in context at its placements.
 
-    Either may be absent. A task takes one of these, checks that it knows the placements asked for, and builds its encoders at the widths it
-    finds here, so that a baseline and a model with contextual vectors are the same class with another config.
+    Either may be absent. A task takes one of these, checks that it knows the placements asked for, and builds its
+    encoders at the widths it finds here, so that a baseline and a model with contextual vectors are the same class with
+    another config.
     """
 
     def __init__(
@@ -30,8 +31,8 @@ class PlacedTextEmbedder(torch.nn.Module, FromParams):
         self.contextual = contextual or NoContextualEmbedder()
         if words is None and INPUT not in self.contextual.placements:
             raise ConfigurationError(
-                "this text embedder has no word vectors ('words') and no contextual vectors at the placement 'input': nothing "
-                "is left to embed tokens with"
+                "this text embedder has no word vectors ('words') and no contextual vectors at the placement 'input': "
+                "nothing is left to embed tokens with"
             )
 
     def check_placements(self, available: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ class OfflineSentenceTaggerPredictor(SentenceTaggerPredictor):
 
     def __init__(self, model: Model, dataset_reader: DatasetReader, tokenizer: Optional[Tokenizer] = None) -> None:
         Predictor.__init__(self, model, dataset_reader)  # the parent's constructor is what asks for a download
-        self._tokenizer = tokenizer or RuleBasedTokenizer()
+        self._tokenizer = tokenizer or RuleBasedTokenizer()  # type: ignore[assignment]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         if "tokens" in json_dict:

@@ -17,7 +17,10 @@ SENTENCES = [
 
 SIZES = {
     "tiny": dict(),
-    "mid-size": dict(lstm={"projection_dim": 64, "dim": 256}, char_cnn={"filters": [[1, 16], [2, 32], [5, 64]], "embedding": {"dim": 16}}),
+    "mid-size": dict(
+        lstm={"projection_dim": 64, "dim": 256},
+        char_cnn={"filters": [[1, 16], [2, 32], [5, 64]], "embedding": {"dim": 16}},
+    ),
     "tanh": dict(char_cnn={"activation": "tanh"}),
     "one highway": dict(char_cnn={"n_highway": 1}),
     "one layer": dict(lstm={"n_layers": 1}),
@@ -34,7 +37,7 @@ def assert_equals_allennlp(files, bilm, batches, atol=1e-5):
         with torch.no_grad():
             expected, actual = reference(ids), bilm(ids)
         assert torch.equal(actual.mask, expected["mask"])
-        for layer, expected_layer in zip(actual.layers, expected["activations"]):
+        for layer, expected_layer in zip(actual.layers, expected["activations"], strict=True):
             torch.testing.assert_close(layer, expected_layer, atol=atol, rtol=0)
 
 
@@ -44,7 +47,9 @@ def test_every_layer_equals_allennlps(make_bilm_files, sizes):
     assert_equals_allennlp(files, BiLmSource.from_files(*files), [SENTENCES])
 
 
-@pytest.mark.parametrize("sentences", [[["word"]], [["w%d" % i for i in range(300)]], [[], ["a"]]], ids=["one token", "300 tokens", "empty"])
+@pytest.mark.parametrize(
+    "sentences", [[["word"]], [[f"w{i}" for i in range(300)]], [[], ["a"]]], ids=["one token", "300 tokens", "empty"]
+)
 def test_odd_lengths_equal_allennlps(bilm_files, sentences):
     assert_equals_allennlp(bilm_files, BiLmSource.from_files(*bilm_files), [sentences])
 
@@ -52,7 +57,9 @@ def test_odd_lengths_equal_allennlps(bilm_files, sentences):
 def test_clipping_really_bites_where_it_is_tested(make_bilm_files):
     sizes = SIZES["clips that bite"]
     clipped = BiLmSource.from_files(*make_bilm_files(**sizes))
-    unclipped = BiLmSource.from_files(*make_bilm_files(lstm={"cell_clip": None, "proj_clip": None}, scale=sizes["scale"], name="unclipped"))
+    unclipped = BiLmSource.from_files(
+        *make_bilm_files(lstm={"cell_clip": None, "proj_clip": None}, scale=sizes["scale"], name="unclipped")
+    )
     ids = batch_to_ids(SENTENCES)
     assert (clipped(ids).layers[1] - unclipped(ids).layers[1]).abs().max() > 0.1
 
@@ -124,7 +131,9 @@ def test_run_in_two_parts_equals_run_at_once():
     whole = bilm.run(forward, backward)
     first = bilm.run(forward[:, :4], backward[:, :4])
     second = bilm.run(forward[:, 4:], backward[:, 4:], state=first.state)
-    for one, two, both in zip(first.forward + first.backward, second.forward + second.backward, whole.forward + whole.backward):
+    for one, two, both in zip(
+        first.forward + first.backward, second.forward + second.backward, whole.forward + whole.backward, strict=True
+    ):
         torch.testing.assert_close(torch.cat([one, two], dim=1), both)
     torch.testing.assert_close(second.state, whole.state)
 
@@ -164,7 +173,9 @@ def test_without_skip_connections_the_input_is_not_added(make_bilm_files):
     with_skips = BiLmSource.from_files(*make_bilm_files())
     without = BiLmSource.from_files(*make_bilm_files(lstm={"use_skip_connections": False}, name="without"))
     ids = batch_to_ids([["a", "b"]])
-    torch.testing.assert_close(with_skips(ids).layers[2] - with_skips(ids).layers[1], without(ids).layers[2], atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        with_skips(ids).layers[2] - with_skips(ids).layers[1], without(ids).layers[2], atol=1e-6, rtol=0
+    )
 
 
 def test_other_widths_of_a_token_are_refused(bilm_files):

@@ -44,7 +44,9 @@ def test_a_written_file_gives_the_same_vectors_in_allennlps_elmo(tmp_path):
     torch.manual_seed(0)
     bilm = BiLm(BiLmOptions(projection_dim=6, cell_dim=10, char_dim=3, filters=((1, 4), (2, 5))))
     checkpoint.write(bilm, tmp_path / "w.hdf5", tmp_path / "o.json")
-    reference = AllenNlpElmo(str(tmp_path / "o.json"), str(tmp_path / "w.hdf5"), 1, dropout=0.0, scalar_mix_parameters=[-9e10, -9e10, 1])
+    reference = AllenNlpElmo(
+        str(tmp_path / "o.json"), str(tmp_path / "w.hdf5"), 1, dropout=0.0, scalar_mix_parameters=[-9e10, -9e10, 1]
+    )
     ids = batch_to_ids([["a", "word"], ["another"]])
     expected = reference(ids)["elmo_representations"][0]
     ours = bilm(ids).layers[-1, :, 1:-1] * (ids > 0).any(-1, keepdim=True)
@@ -80,7 +82,9 @@ def test_a_wrong_shape_is_refused_with_name_and_both_shapes(bilm_files):
     with h5py.File(bilm_files.weight_file, "a") as file:
         del file["CNN_proj/W_proj"]
         file["CNN_proj/W_proj"] = numpy.zeros((16, 9), dtype=numpy.float32)
-    with pytest.raises(ConfigurationError, match=r"'CNN_proj/W_proj' has shape \(16, 9\), but the options ask for \(16, 8\)"):
+    with pytest.raises(
+        ConfigurationError, match=r"'CNN_proj/W_proj' has shape \(16, 9\), but the options ask for \(16, 8\)"
+    ):
         BiLmSource.from_files(*bilm_files)
 
 
@@ -95,7 +99,9 @@ def test_a_file_with_more_layers_than_its_options_is_refused(bilm_files):
     options = json.loads(Path(bilm_files.options_file).read_text())
     options["lstm"]["n_layers"] = 1
     Path(bilm_files.options_file).write_text(json.dumps(options))
-    with pytest.raises(ConfigurationError, match="'RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B' that its options.json has no place for"):
+    with pytest.raises(
+        ConfigurationError, match="'RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B' that its options.json has no place for"
+    ):
         BiLmSource.from_files(*bilm_files)
 
 

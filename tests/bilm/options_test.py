@@ -10,7 +10,14 @@ def test_the_defaults_are_the_papers_sizes():
 
 
 def test_json_and_back_is_the_same():
-    options = BiLmOptions(projection_dim=8, cell_dim=8, filters=((2, 3), (4, 5)), activation="tanh", cell_clip=None, use_skip_connections=False)
+    options = BiLmOptions(
+        projection_dim=8,
+        cell_dim=8,
+        filters=((2, 3), (4, 5)),
+        activation="tanh",
+        cell_clip=None,
+        use_skip_connections=False,
+    )
     assert BiLmOptions.from_json(options.to_json()) == options
 
 

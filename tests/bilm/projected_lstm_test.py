@@ -88,7 +88,11 @@ def test_inputs_and_state_are_left_as_they_were(lstm):
     before = inputs.clone(), LstmState(*(tensor.clone() for tensor in state))
     with torch.no_grad():
         lstm(inputs, state, as_num_active(LENGTHS))
-    assert torch.equal(inputs, before[0]) and torch.equal(state.hidden, before[1].hidden) and torch.equal(state.cell, before[1].cell)
+    assert (
+        torch.equal(inputs, before[0])
+        and torch.equal(state.hidden, before[1].hidden)
+        and torch.equal(state.cell, before[1].cell)
+    )
 
 
 def test_autocast_keeps_the_recurrence_in_single_precision(lstm):

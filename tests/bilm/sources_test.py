@@ -23,8 +23,17 @@ def test_a_config_without_a_type_means_files(bilm_files):
 
 
 def test_a_random_bilm_takes_its_sizes_from_the_config():
-    bilm = BiLm.from_params(Params({"type": "random", "projection_dim": 4, "cell_dim": 6, "num_layers": 3, "filters": [[1, 5]], "dropout": 0.1}))
-    assert (bilm.options.projection_dim, bilm.num_layers, bilm.options.filters, bilm.dropout.p) == (4, 4, ((1, 5),), 0.1)
+    bilm = BiLm.from_params(
+        Params(
+            {"type": "random", "projection_dim": 4, "cell_dim": 6, "num_layers": 3, "filters": [[1, 5]], "dropout": 0.1}
+        )
+    )
+    assert (bilm.options.projection_dim, bilm.num_layers, bilm.options.filters, bilm.dropout.p) == (
+        4,
+        4,
+        ((1, 5),),
+        0.1,
+    )
 
 
 def test_a_missing_file_is_named(bilm_files):

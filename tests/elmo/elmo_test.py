@@ -26,7 +26,7 @@ def test_vectors_equal_allennlps_elmo(bilm_files, layer_norm):
             getattr(reference, f"scalar_mix_{index}").scalar_parameters[layer].data.fill_(0.3 * layer + index)
     expected = reference(IDS)
     placed = elmo.embed(IDS)
-    for vectors, theirs in zip((placed["input"], placed["output"]), expected["elmo_representations"]):
+    for vectors, theirs in zip((placed["input"], placed["output"]), expected["elmo_representations"], strict=True):
         # AllenNLP's padding isn't zero with its layer norm; a mask follows it anyway.
         torch.testing.assert_close(vectors, theirs * expected["mask"].unsqueeze(-1), atol=1e-5, rtol=0)
 
@@ -89,7 +89,13 @@ def test_further_leading_dimensions_are_kept(bilm_files):
 
 
 def test_a_config_builds_it_as_a_contextual_embedder(bilm_files):
-    params = {"type": "elmo", "bilm": bilm_files._asdict(), "placements": ["input", "output"], "layer_norm": "legacy", "layers": [0, 0.5, 0.5]}
+    params = {
+        "type": "elmo",
+        "bilm": bilm_files._asdict(),
+        "placements": ["input", "output"],
+        "layer_norm": "legacy",
+        "layers": [0, 0.5, 0.5],
+    }
     elmo = ContextualEmbedder.from_params(Params(params))
     assert isinstance(elmo, Elmo) and elmo.placements == ("input", "output")
 
@@ -101,7 +107,11 @@ def test_text_without_character_ids_is_refused_with_the_remedy(bilm_files):
 
 @pytest.mark.parametrize(
     "arguments, message",
-    [({"placements": []}, "placements must be"), ({"placements": ["a", "a"]}, "different names"), ({"layers": "last"}, "not 'last'")],
+    [
+        ({"placements": []}, "placements must be"),
+        ({"placements": ["a", "a"]}, "different names"),
+        ({"layers": "last"}, "not 'last'"),
+    ],
 )
 def test_impossible_arguments_are_refused(bilm_files, arguments, message):
     with pytest.raises(ConfigurationError, match=message):

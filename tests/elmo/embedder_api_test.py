@@ -50,7 +50,7 @@ def test_an_empty_batch_is_an_empty_list(embedder):
 def test_sentences_come_back_in_their_order_for_any_batch_size(embedder, batch_size):
     many = list(embedder.embed_sentences(iter(SENTENCES * 2), batch_size))
     assert len(many) == 8
-    for vectors, sentence in zip(many, SENTENCES * 2):
+    for vectors, sentence in zip(many, SENTENCES * 2, strict=True):
         numpy.testing.assert_allclose(vectors, embedder.embed_sentence(sentence), atol=1e-6)
 
 
@@ -73,7 +73,9 @@ def test_a_string_is_not_taken_for_a_list_of_tokens(embedder):
         embedder.embed_sentence("The cat")
 
 
-@pytest.mark.parametrize("output_format, expected", [("all", lambda v: v), ("top", lambda v: v[-1]), ("average", lambda v: v.mean(0))])
+@pytest.mark.parametrize(
+    "output_format, expected", [("all", lambda v: v), ("top", lambda v: v[-1]), ("average", lambda v: v.mean(0))]
+)
 def test_a_file_is_embedded_line_by_line(embedder, tmp_path, output_format, expected):
     embedder.embed_file(io.StringIO("The cat\nHello\n"), str(tmp_path / "out.hdf5"), output_format, batch_size=1)
     with h5py.File(tmp_path / "out.hdf5") as file:
@@ -84,7 +86,9 @@ def test_a_file_is_embedded_line_by_line(embedder, tmp_path, output_format, expe
 
 def test_sentences_can_be_forgotten_or_be_the_keys(embedder, tmp_path):
     embedder.embed_file(io.StringIO("a b\n"), str(tmp_path / "forgot.hdf5"), forget_sentences=True)
-    embedder.embed_file(io.StringIO("a b\n"), str(tmp_path / "keys.hdf5"), forget_sentences=True, use_sentence_keys=True)
+    embedder.embed_file(
+        io.StringIO("a b\n"), str(tmp_path / "keys.hdf5"), forget_sentences=True, use_sentence_keys=True
+    )
     assert set(h5py.File(tmp_path / "forgot.hdf5")) == {"0"} and set(h5py.File(tmp_path / "keys.hdf5")) == {"a b"}
 
 

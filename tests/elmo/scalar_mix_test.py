@@ -13,7 +13,7 @@ MASK = torch.tensor([[True] * 5, [True, True, True, False, False]])
 
 def set_weights(mix, weights=(0.3, -0.2, 1.0), gamma=1.7):
     with torch.no_grad():
-        for parameter, weight in zip(mix.scalar_parameters, weights):
+        for parameter, weight in zip(mix.scalar_parameters, weights, strict=True):
             parameter.fill_(weight)
         mix.gamma.fill_(gamma)
     return mix
@@ -21,7 +21,7 @@ def set_weights(mix, weights=(0.3, -0.2, 1.0), gamma=1.7):
 
 def test_equation_1():
     weights = torch.softmax(torch.tensor([0.3, -0.2, 1.0]), dim=0)
-    expected = 1.7 * sum(weight * layer for weight, layer in zip(weights, LAYERS))
+    expected = 1.7 * sum(weight * layer for weight, layer in zip(weights, LAYERS, strict=True))
     torch.testing.assert_close(set_weights(ScalarMix(3))(LAYERS, MASK), expected)
 
 

@@ -14,7 +14,7 @@ from elmo_plugin.text import ContextualEmbedder, PlacedTextEmbedder
 
 
 class Positions(ContextualEmbedder):
-    """A contextual embedder that has nothing to do with a biLM: a token's id and its place, times a factor a placement."""
+    """A contextual embedder without any biLM: a token's id and its place, times a factor a placement."""
 
     def __init__(self, *placements: str) -> None:
         super().__init__()
@@ -38,7 +38,10 @@ def words():
 
 @pytest.fixture
 def text():
-    return {"words": {"tokens": torch.tensor([[2, 3], [4, 0]])}, "positions": {"tokens": torch.tensor([[2, 3], [4, 0]])}}
+    return {
+        "words": {"tokens": torch.tensor([[2, 3], [4, 0]])},
+        "positions": {"tokens": torch.tensor([[2, 3], [4, 0]])},
+    }
 
 
 def test_the_input_is_the_word_vector_with_the_contextual_one_beside_it(words, text):
@@ -90,7 +93,9 @@ def test_the_batch_is_not_changed(words, text):
 
 def test_a_list_of_sentences_is_embedded_with_a_wrapping_dimension(words):
     indexers = {"words": SingleIdTokenIndexer(), "positions": SingleIdTokenIndexer()}
-    document = ListField([TextField([Token(word) for word in sentence.split()], indexers) for sentence in ("a b c", "d")])
+    document = ListField(
+        [TextField([Token(word) for word in sentence.split()], indexers) for sentence in ("a b c", "d")]
+    )
     batch = Batch([Instance({"text": document})])
     batch.index_instances(Vocabulary())
     embedded = PlacedTextEmbedder(words, Positions("input"))(batch.as_tensor_dict()["text"], num_wrapping_dims=1)

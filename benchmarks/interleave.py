@@ -1,0 +1,51 @@
+"""Timing two ways of doing the same thing in one run, turn by turn, so that a noisy machine is noisy for both."""
+
+import json
+import platform
+import statistics
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+
+def interleaved(contenders: Dict[str, Callable[[], Any]], repeats: int) -> Dict[str, List[float]]:
+    """Seconds of each call, after one unmeasured round."""
+    seconds: Dict[str, List[float]] = {name: [] for name in contenders}
+    for turn in range(repeats + 1):
+        for name, call in contenders.items():
+            started = time.perf_counter()
+            call()
+            if turn > 0:
+                seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def compare(seconds: Dict[str, List[float]], ours: str, baseline: str, units: int) -> Dict[str, Any]:
+    """Medians as units a second, the ratio of ours to the baseline, and its spread over the turns."""
+    ratios = [theirs / own for theirs, own in zip(seconds[baseline], seconds[ours], strict=True)]
+    return {
+        "units_per_second": {name: round(units / statistics.median(times), 1) for name, times in seconds.items()},
+        "baseline": baseline,
+        "ratio": round(statistics.median(ratios), 2),
+        "ratio_lowest": round(min(ratios), 2),
+        "ratio_highest": round(max(ratios), 2),
+        "turns": len(ratios),
+    }
+
+
+def report(results: Dict[str, Any], output: Optional[str]) -> None:
+    """Prints the results as JSON, with the machine's facts that bear on them, and writes them to a file if one is
+    given.
+    """
+    facts = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "results": results,
+    }
+    text = json.dumps(facts, indent=2)
+    print(text)
+    if output is not None:
+        Path(output).write_text(text + "\n", encoding="utf-8")

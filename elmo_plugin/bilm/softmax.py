@@ -1,0 +1,259 @@
+"""From a biLM's top layer to a distribution over words: `full`, `sampled` and `adaptive`.
+
+All three measure alike: `exact_nll`, `log_probs` and `top_k` are those of the whole vocabulary, whatever training
+approximates.
+"""
+
+import math
+from functools import reduce
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+from allennlp.common import Registrable
+from allennlp.common.checks import ConfigurationError
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+# Enough rows for a matrix multiply to run at full speed, and few enough to leave room for many words.
+_POSITIONS_PER_CHUNK = 1024
+
+
+class BiLmSoftmax(torch.nn.Module, Registrable):
+    """A distribution over `num_words` words, which are sorted by frequency; class ids are 0 to `num_words - 1`.
+
+    The model supplies `num_words` and `input_dim`. No more than about `max_chunk_elements` logits are held at once
+    while measuring, so that neither a large vocabulary nor a long text has to fit in memory.
+    """
+
+    default_implementation = "full"
+
+    def __init__(self, num_words: int, input_dim: int, max_chunk_elements: int = 2**24) -> None:
+        super().__init__()
+        if num_words < 2:
+            raise ConfigurationError(
+                f"a softmax needs at least 2 words to choose from, but the vocabulary has {num_words}"
+            )
+        if max_chunk_elements < 1:
+            raise ConfigurationError(f"max_chunk_elements has to be at least 1, got {max_chunk_elements}")
+        self.num_words = num_words
+        self.input_dim = input_dim
+        self.max_chunk_elements = max_chunk_elements
+
+    def training_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        """The training objective at each position, (num_positions,); `hidden` is (num_positions, input_dim)."""
+        raise NotImplementedError
+
+    def exact_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        """The negative log likelihood of each target, (num_positions,), under the exact distribution."""
+        raise NotImplementedError
+
+    def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The exact distribution, (num_positions, num_words). The caller sees to it that this many numbers fit."""
+        raise NotImplementedError
+
+    def top_k(self, hidden: Sequence[torch.Tensor], k: int) -> Tuple[torch.Tensor, torch.Tensor]:
+        """The `k` best words at each position, as scores and ids of shape (num_positions, k), best first.
+
+        With one tensor in `hidden` a word's score is its log probability. With several, each (num_positions,
+        input_dim), it is the sum of the word's log probabilities under each: what both contexts of a word say about it.
+        """
+        k = min(k, self.num_words)
+        scores, ids = [], []
+        for chunk in _slices(hidden[0].size(0), max(1, self.max_chunk_elements // self.num_words)):
+            best = reduce(torch.add, (self.log_probs(states[chunk]) for states in hidden)).topk(k, dim=-1)
+            scores.append(best.values)
+            ids.append(best.indices)
+        if not scores:
+            return hidden[0].new_zeros(0, k), torch.zeros(0, k, dtype=torch.long, device=hidden[0].device)
+        return torch.cat(scores), torch.cat(ids)
+
+
+@BiLmSoftmax.register("full")
+class FullSoftmax(BiLmSoftmax):
+    """softmax(W h + b).
+
+    In training, logits beyond `max_chunk_elements` are computed again in the backward pass rather than kept.
+    """
+
+    def __init__(self, num_words: int, input_dim: int, max_chunk_elements: int = 2**24) -> None:
+        super().__init__(num_words, input_dim, max_chunk_elements)
+        self.weight = torch.nn.Parameter(torch.empty(num_words, input_dim))
+        self.bias = torch.nn.Parameter(torch.zeros(num_words))
+        torch.nn.init.normal_(self.weight, std=input_dim**-0.5)
+
+    def training_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        chunks = _slices(hidden.size(0), max(1, self.max_chunk_elements // self.num_words))
+        if len(chunks) == 1:
+            return self._nll(hidden, target_ids)
+        nlls = [
+            checkpoint(self._nll, hidden[chunk], target_ids[chunk], use_reentrant=False, preserve_rng_state=False)
+            for chunk in chunks
+        ]
+        return torch.cat(nlls) if nlls else hidden.new_zeros(0)
+
+    def _nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(functional.linear(hidden, self.weight, self.bias), target_ids, reduction="none")
+
+    def exact_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        nlls = []
+        with _full_precision(hidden):
+            for chunk in _slices(hidden.size(0), _POSITIONS_PER_CHUNK):
+                states, targets = hidden[chunk].to(self.weight.dtype), target_ids[chunk]
+                target_logits = (states * self.weight[targets]).sum(dim=-1) + self.bias[targets]
+                nlls.append(self._log_normalizer(states) - target_logits)
+        return torch.cat(nlls) if nlls else hidden.new_zeros(0)
+
+    def _log_normalizer(self, hidden: torch.Tensor) -> torch.Tensor:
+        """log sum exp of all logits at each position, a block of words at a time."""
+        log_normalizer = hidden.new_full((hidden.size(0),), -math.inf)
+        for words in _slices(self.num_words, max(1, self.max_chunk_elements // hidden.size(0))):
+            logits = functional.linear(hidden, self.weight[words], self.bias[words])
+            log_normalizer = torch.logaddexp(log_normalizer, logits.logsumexp(dim=-1))
+        return log_normalizer
+
+    def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        with _full_precision(hidden):
+            return functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias).log_softmax(dim=-1)
+
+
+class _Negatives(NamedTuple):
+    ids: torch.Tensor  # (num_samples,), all different
+    threshold: torch.Tensor  # (), the time at which sampling stopped
+
+
+@BiLmSoftmax.register("sampled")
+class SampledSoftmax(FullSoftmax):
+    """Trains against `num_samples` words, drawn anew for each call. Its parameters are those of `full`.
+
+    Words are drawn without replacement from the log-uniform distribution over ranks, P(k) = log((k + 2) / (k + 1)) /
+    log(num_words + 1). Each logit, the target's included, is corrected by the log of its expected count, and a drawn
+    word that is the target itself is removed, so that the optimum is the full softmax's (Jean et al. 2015). All
+    positions share the drawn words. With `num_samples` of at least `num_words` every word is drawn and counts once: the
+    full softmax.
+
+    `sparse` gives the drawn rows of the weight a sparse gradient, so that an optimizer that knows how (Adagrad does)
+    leaves the others alone. The bias is small enough to stay dense.
+    """
+
+    _probabilities: torch.Tensor
+
+    def __init__(
+        self,
+        num_words: int,
+        input_dim: int,
+        num_samples: int = 8192,
+        sparse: bool = False,
+        max_chunk_elements: int = 2**24,
+    ) -> None:
+        super().__init__(num_words, input_dim, max_chunk_elements)
+        if num_samples < 1:
+            raise ConfigurationError(f"sampled softmax: num_samples has to be at least 1, got {num_samples}")
+        self.num_samples = num_samples
+        self.sparse = sparse
+        if sparse and not torch.sparse.check_sparse_tensor_invariants.is_enabled():
+            # What holds anyway; said aloud, since torch warns at the first sparse step of an optimizer otherwise.
+            torch.sparse.check_sparse_tensor_invariants.disable()
+        ranks = torch.arange(num_words, dtype=torch.float64)
+        probabilities = torch.log1p(1.0 / (ranks + 1.0)) / math.log(num_words + 1.0)
+        self.register_buffer("_probabilities", probabilities.float(), persistent=False)
+
+    def training_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        if self.num_samples >= self.num_words:
+            return super().training_nll(hidden, target_ids)
+        negatives = self._draw()
+        # Shape: (num_samples + num_positions,)
+        ids = torch.cat([negatives.ids, target_ids])
+        weights = functional.embedding(ids, self.weight, sparse=self.sparse)
+        corrected_biases = self.bias[ids] - self._log_expected_count(ids, negatives.threshold)
+        sizes = [self.num_samples, target_ids.size(0)]
+        sampled_weights, target_weights = weights.split(sizes)
+        sampled_biases, target_biases = corrected_biases.split(sizes)
+
+        # Shape: (num_positions, num_samples)
+        sampled_logits = functional.linear(hidden, sampled_weights) + sampled_biases
+        accidental_hits = target_ids.unsqueeze(1) == negatives.ids
+        sampled_logits.masked_fill_(accidental_hits, -math.inf)
+        target_logits = (hidden * target_weights).sum(dim=-1) + target_biases
+        return torch.logaddexp(target_logits, sampled_logits.logsumexp(dim=-1)) - target_logits
+
+    def _draw(self) -> _Negatives:
+        """Draws words without replacement, as if one were drawn after the other and repetitions thrown away.
+
+        It is done as a race: word k arrives after an exponentially distributed time of rate P(k), and the first
+        `num_samples` to arrive are drawn. That has the same distribution as drawing and rejecting, and needs neither a
+        loop nor a shape that depends on the data, hence no waiting for a GPU. It costs a pass over the vocabulary: for
+        800,000 words some 30 ms on one CPU core, where the softmax itself takes seconds.
+        """
+        arrivals = torch.empty_like(self._probabilities).exponential_() / self._probabilities
+        times, ids = arrivals.topk(self.num_samples + 1, largest=False, sorted=True)
+        return _Negatives(ids[:-1], times[-1])
+
+    def _log_expected_count(self, ids: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
+        """The log probability that a word arrived before the first one that was too late.
+
+        The race's form of 1 - (1 - P)^num_tries. Given that threshold the words arrive independently of each other, so
+        that weighting each by 1 / (expected count) is unbiased, and not only nearly so (Cohen and Kaplan 2007).
+        """
+        return torch.log(-torch.expm1(-self._probabilities[ids] * threshold))
+
+
+@BiLmSoftmax.register("adaptive")
+class AdaptiveSoftmax(BiLmSoftmax):
+    """torch's adaptive softmax (Grave et al. 2017): rare words in clusters of their own, with narrower projections.
+
+    The words before `cutoffs[0]` are scored directly, each further cutoff starts a cluster. By default the most
+    frequent twentieth is scored directly and the clusters end at a fifth and at the whole of the vocabulary.
+    `div_value` is torch's: the i-th cluster's projection has a width of input_dim / div_value^i.
+    """
+
+    def __init__(
+        self,
+        num_words: int,
+        input_dim: int,
+        cutoffs: Optional[List[int]] = None,
+        div_value: float = 4.0,
+        max_chunk_elements: int = 2**24,
+    ) -> None:
+        super().__init__(num_words, input_dim, max_chunk_elements)
+        cutoffs = default_cutoffs(num_words) if cutoffs is None else list(cutoffs)
+        if not cutoffs or cutoffs != sorted(set(cutoffs)) or cutoffs[0] < 1 or cutoffs[-1] >= num_words:
+            raise ConfigurationError(
+                "adaptive softmax: cutoffs have to rise, from at least 1 to less than the vocabulary's "
+                f"{num_words} words; got {cutoffs}"
+            )
+        if input_dim // div_value ** len(cutoffs) < 1:
+            raise ConfigurationError(
+                f"adaptive softmax: with input_dim {input_dim} and div_value {div_value} the last of {len(cutoffs)} "
+                "clusters would be 0 wide. Give fewer cutoffs or a smaller div_value."
+            )
+        self.clusters = torch.nn.AdaptiveLogSoftmaxWithLoss(input_dim, num_words, cutoffs, div_value=div_value)
+
+    def training_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        # torch mixes precisions under autocast, and refuses to.
+        with _full_precision(hidden):
+            return -self.clusters(hidden.to(self.clusters.head.weight.dtype), target_ids).output
+
+    def exact_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
+        # The objective is exact: a target needs the head and its own cluster only.
+        chunks = _slices(hidden.size(0), max(1, self.max_chunk_elements // self.num_words))
+        nlls = [self.training_nll(hidden[chunk], target_ids[chunk]) for chunk in chunks]
+        return torch.cat(nlls) if nlls else hidden.new_zeros(0)
+
+    def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        with _full_precision(hidden):
+            return self.clusters.log_prob(hidden.to(self.clusters.head.weight.dtype))
+
+
+def default_cutoffs(num_words: int) -> List[int]:
+    """Where the adaptive softmax's clusters begin unless the config says so."""
+    first = max(1, num_words // 20)
+    second = num_words // 5
+    return [first, second] if first < second else [first]
+
+
+def _slices(length: int, size: int) -> List[slice]:
+    return [slice(start, start + size) for start in range(0, length, size)]
+
+
+def _full_precision(tensor: torch.Tensor) -> torch.autocast:
+    return torch.autocast(tensor.device.type, enabled=False)

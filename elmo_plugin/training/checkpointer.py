@@ -1,0 +1,272 @@
+"""Checkpoints that survive a kill, for any model and any trainer."""
+
+import logging
+import os
+import time
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+
+import torch
+import torch.distributed as dist
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
+from allennlp.training.checkpointer import Checkpointer
+from allennlp.training.trainer import Trainer, TrainerCheckpoint
+
+logger = logging.getLogger(__name__)
+
+TEMPORARY_SUFFIX = ".tmp"
+
+
+class Point(NamedTuple):
+    """A moment of a training run. Later moments compare greater."""
+
+    epochs_completed: int
+    batches_in_epoch_completed: int
+
+
+def stage(path: str, write: Callable[[str], None]) -> None:
+    """Lets `write` make the file that is to become `path` under a temporary name, and waits until it is on the disk."""
+    temporary = path + TEMPORARY_SUFFIX
+    try:
+        write(temporary)
+        with open(temporary, "rb") as staged:
+            os.fsync(staged.fileno())
+    except BaseException:
+        remove_if_there(temporary)
+        raise
+
+
+def commit(path: str) -> None:
+    """Gives a staged file its name. Whoever looks sees what was there before or all of the new file, never a part."""
+    os.replace(path + TEMPORARY_SUFFIX, path)
+    _sync_folder(os.path.dirname(path) or os.curdir)
+
+
+def save_atomically(state: Any, path: str) -> None:
+    """`torch.save`, except that a kill leaves either the old file or the new one."""
+    stage(path, lambda temporary: torch.save(state, temporary))
+    commit(path)
+
+
+def link_atomically(source: str, path: str) -> None:
+    """Makes `path` a second name of `source`, replacing what was there. Raises OSError where links aren't possible."""
+    remove_if_there(path + TEMPORARY_SUFFIX)  # unlike opening a file to write, linking refuses a name in use
+    os.link(source, path + TEMPORARY_SUFFIX)
+    commit(path)
+
+
+def remove_if_there(path: str) -> None:
+    try:
+        os.remove(path)
+    except FileNotFoundError:
+        pass
+
+
+def _sync_folder(folder: str) -> None:
+    """Makes renames in `folder` last through a power cut too."""
+    if os.name == "nt":  # Windows can't open a folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@Checkpointer.register("elmo::atomic")
+class AtomicCheckpointer(Checkpointer):
+    """Saves the same two files at the same times as AllenNLP's checkpointer, but such that a run killed at any moment
+    finds a whole checkpoint when it recovers.
+
+    A checkpoint is a pair: `model_state_e*_b*.th` and `training_state_e*_b*.th`. Both are written under temporary names
+    and flushed to the disk before either gets its own; the training state is named last. So a pair with both files is
+    complete, and any other is ignored and later removed. Old pairs are removed only after a newer one is complete, and
+    the newest complete pair is always kept.
+
+    A complete pair that can't be read (a damaged disk, a hasty copy) is passed over for an earlier one, with a warning.
+
+    Differs from AllenNLP's checkpointer also in:
+
+    - A leftover file of the same name is replaced. AllenNLP keeps it, and so may pair the model of a killed run with
+      the training state of the recovered one.
+    - Removing batch 2 doesn't remove batches 20 to 29 with it.
+    - `save_every_num_batches` counts from the checkpoint that was recovered from, not from the start of the epoch.
+    - In distributed training, ranks that found different checkpoints are an error.
+
+    The arguments are those of AllenNLP's checkpointer.
+    """
+
+    def __init__(
+        self,
+        serialization_dir: Union[str, os.PathLike],
+        save_completed_epochs: bool = True,
+        save_every_num_seconds: Optional[float] = None,
+        save_every_num_batches: Optional[int] = None,
+        keep_most_recent_by_count: Optional[int] = 2,
+        keep_most_recent_by_age: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            serialization_dir,
+            save_completed_epochs=save_completed_epochs,
+            save_every_num_seconds=save_every_num_seconds,
+            save_every_num_batches=save_every_num_batches,
+            keep_most_recent_by_count=keep_most_recent_by_count,
+            keep_most_recent_by_age=keep_most_recent_by_age,
+        )
+        self._current: Optional[Point] = None  # the point last saved or loaded
+        self._unreadable: Set[Point] = set()
+
+    def save_checkpoint(self, trainer: Trainer) -> None:
+        checkpoint = trainer.get_checkpoint_state()
+        if checkpoint is None:  # another rank saves
+            return
+        state = checkpoint.trainer_state
+        point = Point(state["epochs_completed"], state["batches_in_epoch_completed"])
+        if point == self._current and point in self._find_all_checkpoints():
+            return
+
+        self._remove_temporary_files()
+        self._write_pair(point, checkpoint)
+        self._unreadable.discard(point)
+        self._remember(point)
+        if self._is_primary:
+            self._remove_old_checkpoints()
+
+    def _write_pair(self, point: Point, checkpoint: TrainerCheckpoint) -> None:
+        model_path, training_path = self._model_state_path(*point), self._training_state_path(*point)
+        try:
+            stage(model_path, lambda temporary: torch.save(checkpoint.model_state, temporary))
+            stage(training_path, lambda temporary: torch.save(checkpoint.trainer_state, temporary))
+        except BaseException:
+            remove_if_there(model_path + TEMPORARY_SUFFIX)
+            raise
+        # A training state of an earlier run at this very point would make the pair look complete too soon.
+        remove_if_there(training_path)
+        commit(model_path)
+        commit(training_path)
+
+    def _remember(self, point: Point) -> None:
+        self._current = point
+        self._last_save_time = time.time()
+        self._last_save_num_epochs_completed = point.epochs_completed
+        self._last_save_num_batches_in_epoch_completed = point.batches_in_epoch_completed
+
+    def _remove_old_checkpoints(self) -> None:
+        complete = sorted(self._find_all_checkpoints(), reverse=True)
+        if not complete:  # other ranks haven't finished their parts of the first one
+            return
+        kept = self._points_to_keep(complete)
+        for point in self._files_by_point():
+            # The newest complete pair always stays. An incomplete one after it may be another rank's work in progress.
+            is_past = point < complete[0] or point in self._unreadable
+            if is_past and point not in kept:
+                self._remove_checkpoint(*point)
+
+    def _points_to_keep(self, complete: List[Point]) -> Set[Point]:
+        count, age = self._keep_most_recent_by_count, self._keep_most_recent_by_age
+        if count is None and age is None:
+            return set(complete)
+        kept = set(complete[: count or 0])
+        if age is not None:
+            kept.update(point for point in complete if time.time() - self._time_of(point) <= age)
+        return kept
+
+    def _time_of(self, point: Point) -> float:
+        paths = (self._model_state_path(*point), self._training_state_path(*point))
+        return max(os.path.getmtime(path) for path in paths)
+
+    def _remove_checkpoint(self, epochs_completed: int, batches_in_epoch_completed: int) -> None:
+        names = self._files_by_point().get(Point(epochs_completed, batches_in_epoch_completed), set())
+        for name in sorted(names, reverse=True):  # the training state first: what is half removed isn't complete
+            remove_if_there(os.path.join(self._serialization_dir, name))
+
+    def _remove_temporary_files(self) -> None:
+        """Removes what a kill left behind, and only where this process is the one that writes it."""
+        for name in self._file_names():
+            if name.endswith(TEMPORARY_SUFFIX):
+                finished_name = name[: -len(TEMPORARY_SUFFIX)]
+                shard = f"_w{self._rank}.th" if self.state_is_sharded else ".th"
+                if self._point_of(finished_name) is not None and finished_name.endswith(shard):
+                    remove_if_there(os.path.join(self._serialization_dir, name))
+
+    def find_latest_checkpoint(self) -> Optional[Tuple[str, str]]:
+        """The model state and training state files of the latest complete checkpoint, if there is one."""
+        complete = self._find_all_checkpoints()
+        if not complete:
+            return None
+        return self._model_state_path(*max(complete)), self._training_state_path(*max(complete))
+
+    def load_checkpoint(self) -> Optional[TrainerCheckpoint]:
+        """Reads the latest complete checkpoint that can be read.
+
+        Raises ConfigurationError if there are complete checkpoints and none of them can be read.
+        """
+        point, checkpoint = self._load_latest()
+        if is_distributed():
+            self._check_ranks_agree(point)
+        if point is not None:
+            self._remember(point)
+        return checkpoint
+
+    def _load_latest(self) -> Tuple[Optional[Point], Optional[TrainerCheckpoint]]:
+        failure: Optional[Exception] = None
+        for point in sorted(self._find_all_checkpoints(), reverse=True):
+            path = ""
+            try:
+                path = self._model_state_path(*point)
+                model_state = torch.load(path, map_location="cpu", weights_only=True)
+                path = self._training_state_path(*point)
+                # Data only here too, never code. A callback's own types go on torch's list of safe globals.
+                training_state = torch.load(path, map_location="cpu", weights_only=True)
+                return point, TrainerCheckpoint(model_state, training_state)
+            except Exception as error:  # depending on the damage, torch raises almost anything
+                logger.warning("Can't read %s (%s). Looking for an earlier checkpoint.", path, error)
+                self._unreadable.add(point)
+                failure = error
+        if failure is not None:
+            raise ConfigurationError(
+                f"None of the checkpoints in {self._serialization_dir} can be read; the last one tried failed with: "
+                f"{failure!r}. Restore model_state_e*_b*.th and training_state_e*_b*.th from a copy, or remove them to "
+                "start again from the beginning."
+            ) from failure
+        return None, None
+
+    def _check_ranks_agree(self, point: Optional[Point]) -> None:
+        points: List[Optional[Point]] = [None] * dist.get_world_size()
+        dist.all_gather_object(points, point)
+        if any(other != points[0] for other in points):
+            raise ConfigurationError(
+                f"The ranks found different checkpoints in {self._serialization_dir} (epochs and batches completed, by "
+                f"rank: {points}). All nodes need the same files there."
+            )
+
+    def _find_all_checkpoints(self) -> Set[Point]:  # type: ignore[override]
+        """The points of all complete checkpoints, but for those found unreadable."""
+        return {
+            point
+            for point, names in self._files_by_point().items()
+            if point not in self._unreadable and names.issuperset(self._expected_names(point))
+        }
+
+    def _expected_names(self, point: Point) -> Iterator[str]:
+        world_size = dist.get_world_size() if is_distributed() else 1
+        shards = [f"_w{rank}" for rank in range(world_size)] if self.state_is_sharded else [""]
+        for shard in shards:
+            for kind in ("model_state", "training_state"):
+                yield f"{kind}_e{point.epochs_completed}_b{point.batches_in_epoch_completed}{shard}.th"
+
+    def _files_by_point(self) -> Dict[Point, Set[str]]:
+        files: Dict[Point, Set[str]] = {}
+        for name in self._file_names():
+            point = self._point_of(name)
+            if point is not None:
+                files.setdefault(point, set()).add(name)
+        return files
+
+    def _file_names(self) -> List[str]:
+        return os.listdir(self._serialization_dir) if os.path.isdir(self._serialization_dir) else []
+
+    @classmethod
+    def _point_of(cls, name: str) -> Optional[Point]:
+        parsed = cls._parse_model_state_path(name) or cls._parse_training_state_path(name)
+        return None if parsed is None else Point(*parsed)

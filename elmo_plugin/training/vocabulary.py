@@ -1,0 +1,180 @@
+"""Vocabulary "elmo::bilm": the words that the biLM's softmax can predict. Its input needs none, being characters."""
+
+import logging
+from collections import Counter
+from typing import Any, Dict, Iterable, List, Optional
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
+
+from elmo_plugin.characters.mapping import BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN
+from elmo_plugin.training.corpus import SentenceSource, TextFiles, read_lines
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE = "bilm_words"
+UNKNOWN_WORD = "<UNK>"
+SPECIAL_WORDS = (BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN, UNKNOWN_WORD)
+
+_NEWLINE_IN_FILES = "@@NEWLINE@@"  # what AllenNLP writes for a newline in an entry, and reads as one
+_PLACEHOLDER = "!!!MAXTERMID"  # an entry of the 1B Word vocabulary that bilm-tf doesn't count as a word
+
+
+class BiLmVocabulary(Vocabulary):
+    """An AllenNLP vocabulary whose namespace `bilm_words` holds the softmax's classes, and nothing else.
+
+    The namespace isn't a padded one: a word's index is its class, from 0, with `<S>`, `</S>` and `<UNK>` first and
+    then the words from the most frequent to the rarest (equally frequent ones in the order of their characters). So
+    there is no class for padding, the log-uniform sampler can take the index for the rank, and
+    `vocabulary/bilm_words.txt` is a vocabulary file as bilm-tf has it. AllenNLP's own names for padding and unknown
+    words stay as they are, since reloading relies on them.
+
+    Loaded again, it is as good as a plain `Vocabulary`; `WordIds` looks words up in either.
+    """
+
+    @classmethod
+    def from_corpus(
+        cls,
+        data_path: Any = None,
+        vocab_file: Optional[str] = None,
+        min_count: int = 1,
+        max_size: Optional[int] = None,
+        reader: Optional[DatasetReader] = None,
+        namespace: str = NAMESPACE,
+    ) -> "BiLmVocabulary":
+        """What `{"type": "elmo::bilm"}` builds, from one of two sources.
+
+        - `data_path`: a path, a glob or a folder of text, read once. Words seen less than `min_count` times are left
+          out, and of the others the `max_size - 3` most frequent are kept: `max_size` counts `<S>`, `</S>` and
+          `<UNK>` too. All different words are counted in memory, at some 150 bytes each. With a `reader`, an
+          `elmo::bilm` one, it's the text that this reader takes from there, for instance a task's.
+        - `vocab_file`: a bilm-tf vocabulary, one word a line, with the three special ones first.
+        """
+        if (data_path is None) == (vocab_file is None):
+            raise ConfigurationError(
+                "vocabulary elmo::bilm: give either data_path or vocab_file; "
+                f"got data_path={data_path!r}, vocab_file={vocab_file!r}"
+            )
+        if vocab_file is not None:
+            if min_count != 1 or max_size is not None or reader is not None:
+                raise ConfigurationError(
+                    "vocabulary elmo::bilm: min_count, max_size and reader go with data_path; "
+                    "a vocab_file is taken as it is"
+                )
+            classes = read_vocab_file(vocab_file)
+        else:
+            counts = count_words(_source(data_path, reader))
+            classes = [*SPECIAL_WORDS, *most_frequent(counts, min_count, max_size)]
+        vocab = cls(non_padded_namespaces=[*DEFAULT_NON_PADDED_NAMESPACES, namespace])
+        vocab.add_tokens_to_namespace(classes, namespace)
+        logger.info("The softmax has %d words.", len(classes))
+        return vocab
+
+
+Vocabulary.register("elmo::bilm", constructor="from_corpus")(BiLmVocabulary)
+
+
+def _source(data_path: Any, reader: Optional[DatasetReader]) -> SentenceSource:
+    if reader is None:
+        return TextFiles(data_path)
+    if not hasattr(reader, "sentence_source"):
+        raise ConfigurationError(
+            f"vocabulary elmo::bilm: its reader has to be an elmo::bilm one, got {type(reader).__name__}; "
+            "wrap a task's reader: {type: 'elmo::bilm', task_reader: ...}"
+        )
+    return reader.sentence_source(data_path)
+
+
+def count_words(source: SentenceSource) -> Dict[str, int]:
+    """How often each word occurs, in one streaming pass."""
+    counts: Counter = Counter()
+    for _, words in source.scan("counting words"):
+        counts.update(words)
+    if not counts:
+        raise ConfigurationError(f"{source.name}: there isn't a single word in it to build a vocabulary of")
+    return counts
+
+
+def most_frequent(counts: Dict[str, int], min_count: int = 1, max_size: Optional[int] = None) -> List[str]:
+    """The words for a vocabulary of at most `max_size` classes, of which the three special ones aren't given."""
+    if min_count < 1:
+        raise ConfigurationError(f"min_count has to be at least 1, got {min_count}")
+    if max_size is not None and max_size <= len(SPECIAL_WORDS):
+        raise ConfigurationError(
+            f"max_size has to be more than {len(SPECIAL_WORDS)}, since it counts {SPECIAL_WORDS}; got {max_size}"
+        )
+    kept = [(-count, word) for word, count in counts.items() if count >= min_count and _is_ordinary(word)]
+    kept.sort()
+    if max_size is not None:
+        del kept[max_size - len(SPECIAL_WORDS) :]
+    return [word for _, word in kept]
+
+
+def _is_ordinary(word: str) -> bool:
+    """False for the special words, and for what AllenNLP can't write to a file and read again as it was.
+
+    Hardly a word from a text file is of the latter kind; a task's tokenizer may well make a token of a carriage return.
+    """
+    is_one_word = word.split() == [word] and _NEWLINE_IN_FILES not in word
+    has_lone_surrogate = any("\ud800" <= character <= "\udfff" for character in word)
+    return is_one_word and not has_lone_surrogate and word not in SPECIAL_WORDS
+
+
+def read_vocab_file(path: str) -> List[str]:
+    """The words of a bilm-tf vocabulary file, checked."""
+    line_numbers: Dict[str, int] = {}
+    local_path = str(cached_path(path))
+    for line_number, word in enumerate(_stripped_lines(local_path), start=1):
+        if word == _PLACEHOLDER:
+            continue
+        if not word or _NEWLINE_IN_FILES in word or "\r" in word:
+            raise ConfigurationError(f"{path}:{line_number}: expected one word, got {word!r}")
+        if word in line_numbers:
+            raise ConfigurationError(f"{path}:{line_number}: the word {word!r} is already in line {line_numbers[word]}")
+        line_numbers[word] = line_number
+    words = list(line_numbers)
+    if sorted(words[: len(SPECIAL_WORDS)]) != sorted(SPECIAL_WORDS):
+        raise ConfigurationError(
+            f"{path}:1: a bilm-tf vocabulary starts with the lines {', '.join(SPECIAL_WORDS)}; this one starts with "
+            f"{', '.join(words[:3]) or 'nothing'}. Put them first, then the words, most frequent first."
+        )
+    return words
+
+
+def _stripped_lines(path: str) -> Iterable[str]:
+    # Unicode's other white space stays: a published vocabulary may have a word of it, and classes go by line number.
+    return (line.strip(" \t\r\n") for line in read_lines(path, skip_blank=False))
+
+
+class WordIds:
+    """From a word to its class: an `<UNK>`'s for whatever the vocabulary doesn't have.
+
+    The text's own `<S>`, `</S>` and `<UNK>`, should it have any, are those classes too, as in bilm-tf.
+    """
+
+    def __init__(self, vocab: Vocabulary, namespace: str = NAMESPACE) -> None:
+        if namespace not in vocab.get_namespaces():
+            raise ConfigurationError(
+                f"the vocabulary has no namespace {namespace!r}, only {sorted(vocab.get_namespaces())}. "
+                'Have the words counted first: "vocabulary": {"type": "elmo::bilm", "data_path": ...}'
+            )
+        self._ids = vocab.get_token_to_index_vocabulary(namespace)
+        missing = [word for word in SPECIAL_WORDS if word not in self._ids]
+        if missing or vocab.is_padded(namespace):
+            raise ConfigurationError(
+                f"the namespace {namespace!r} doesn't hold classes of a biLM's softmax: "
+                + (f"it lacks {', '.join(missing)}" if missing else "it is padded")
+                + '. Build it with "vocabulary": {"type": "elmo::bilm", ...}'
+            )
+        self.begin_id = self._ids[BEGIN_SENTENCE_TOKEN]
+        self.end_id = self._ids[END_SENTENCE_TOKEN]
+        self.unknown_id = self._ids[UNKNOWN_WORD]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __call__(self, words: Iterable[str]) -> List[int]:
+        get, unknown_id = self._ids.get, self.unknown_id
+        return [get(word, unknown_id) for word in words]

@@ -1,0 +1,47 @@
+import sys
+
+import pytest
+from allennlp.commands import main
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.bilm import checkpoint
+from elmo_plugin.bilm.bilm import BiLm
+from elmo_plugin.bilm.options import BiLmOptions
+from elmo_plugin.commands import bilm_export
+
+
+@pytest.fixture
+def bilm(monkeypatch):
+    """A biLM that any archive is said to hold; tests/training/experiment_test.py exports from a real one."""
+    bilm = BiLm(BiLmOptions(projection_dim=4, cell_dim=6, char_dim=3, filters=((1, 4), (2, 5))))
+    monkeypatch.setattr(bilm_export.BiLmSource, "from_archive", lambda archive_file: bilm)
+    return bilm
+
+
+def test_the_command_writes_both_files(bilm, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["allennlp", "bilm-export", "model.tar.gz", str(tmp_path / "new" / "folder")])
+    main()
+    assert checkpoint.read_options(tmp_path / "new" / "folder" / "options.json") == bilm.options
+    assert "weights.hdf5" in capsys.readouterr().out
+
+
+def test_nothing_is_overwritten_unless_told_to(bilm, tmp_path):
+    (tmp_path / "weights.hdf5").write_text("precious")
+    with pytest.raises(ConfigurationError, match=r"weights.hdf5 exists already; give another folder, or --force"):
+        bilm_export.export("model.tar.gz", str(tmp_path))
+    assert (tmp_path / "weights.hdf5").read_text() == "precious"
+    bilm_export.export("model.tar.gz", str(tmp_path), force=True)
+    assert (tmp_path / "weights.hdf5").read_bytes() != b"precious"
+
+
+def test_help_shows_an_example(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["allennlp", "bilm-export", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "example: allennlp bilm-export runs/bilm/model.tar.gz exported" in capsys.readouterr().out
+
+
+def test_a_missing_archive_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match="archive_file 'nowhere.tar.gz'"):
+        bilm_export.export("nowhere.tar.gz", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,185 @@
+import pickle
+
+import pytest
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+from allennlp.models.archival import archive_model, load_archive
+
+from elmo_plugin.training.vocabulary import BiLmVocabulary, WordIds, most_frequent, read_vocab_file
+
+CORPUS = "b a c a\n\nb a <UNK> d\ne <S>\n"
+CLASSES = ["<S>", "</S>", "<UNK>", "a", "b", "c", "d", "e"]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text(CORPUS)
+    return str(path)
+
+
+def build(**params):
+    return Vocabulary.from_params(Params({"type": "elmo::bilm", **params}), instances=never())
+
+
+def never():
+    raise AssertionError("the vocabulary must not read the loader's instances")
+    yield
+
+
+def classes(vocab, namespace="bilm_words"):
+    index_to_token = vocab.get_index_to_token_vocabulary(namespace)
+    return [index_to_token[index] for index in range(len(index_to_token))]
+
+
+def test_special_words_come_first_then_words_by_frequency_then_by_name(corpus):
+    assert classes(build(data_path=corpus)) == CLASSES
+
+
+def test_min_count_leaves_out_rare_words(corpus):
+    assert classes(build(data_path=corpus, min_count=2)) == CLASSES[:5]
+
+
+def test_max_size_counts_the_special_words(corpus):
+    assert classes(build(data_path=corpus, max_size=5)) == CLASSES[:5]
+
+
+@pytest.mark.parametrize(
+    "params, message", [({"max_size": 3}, "max_size has to be more than 3"), ({"min_count": 0}, "min_count")]
+)
+def test_limits_that_leave_no_word_are_refused(corpus, params, message):
+    with pytest.raises(ConfigurationError, match=message):
+        build(data_path=corpus, **params)
+
+
+def test_a_corpus_without_words_is_refused(tmp_path):
+    (tmp_path / "blank.txt").write_text("\n\n")
+    with pytest.raises(ConfigurationError, match="blank.txt: there isn't a single word"):
+        build(data_path=str(tmp_path / "blank.txt"))
+
+
+def test_exactly_one_source_is_wanted(corpus):
+    with pytest.raises(ConfigurationError, match="either data_path or vocab_file"):
+        build()
+    with pytest.raises(ConfigurationError, match="either data_path or vocab_file"):
+        build(data_path=corpus, vocab_file=corpus)
+
+
+def test_allennlps_own_names_and_padding_stay(corpus):
+    vocab = build(data_path=corpus)
+    assert vocab._oov_token == "@@UNKNOWN@@"
+    assert vocab._padding_token == "@@PADDING@@"
+    assert not vocab.is_padded("bilm_words")
+    assert not {"@@UNKNOWN@@", "@@PADDING@@"} & set(classes(vocab))
+    vocab.add_token_to_namespace("x", "tokens")
+    vocab.add_token_to_namespace("x", "labels")
+    assert vocab.is_padded("tokens")
+    assert not vocab.is_padded("labels")
+
+
+def test_words_that_allennlps_files_cannot_hold_are_unknown():
+    odd = ["", " ", "\n", "\r", "a b", "x\u2028y", "x\x85y", "@@NEWLINE@@", "\ud800"]
+    assert most_frequent({**dict.fromkeys(odd, 5), "fine": 1, "@@PADDING@@": 1}) == ["@@PADDING@@", "fine"]
+
+
+def test_the_saved_file_is_a_bilm_tf_vocabulary_and_loads_as_any_vocabulary(corpus, tmp_path):
+    vocab = build(data_path=corpus)
+    vocab.save_to_files(str(tmp_path / "vocabulary"))
+    file = tmp_path / "vocabulary" / "bilm_words.txt"
+    assert file.read_text() == "".join(f"{word}\n" for word in CLASSES)
+    for loaded in (
+        BiLmVocabulary.from_files(tmp_path / "vocabulary"),
+        Vocabulary.from_files(tmp_path / "vocabulary"),
+        build(vocab_file=str(file)),
+    ):
+        assert classes(loaded) == CLASSES
+        assert not loaded.is_padded("bilm_words")
+
+
+def test_unusual_words_of_a_corpus_survive_saving(tmp_path):
+    words = ["\u200b", "\ufeffx", "é", "日本", "🙂", "@@UNKNOWN@@", "@@PADDING@@", "\x00", "\x1b", '"']
+    (tmp_path / "corpus.txt").write_bytes(("start " + " ".join(words)).encode("utf-8"))
+    vocab = build(data_path=str(tmp_path / "corpus.txt"))
+    assert set(words) < set(classes(vocab))
+    vocab.save_to_files(str(tmp_path / "vocabulary"))
+    assert classes(Vocabulary.from_files(tmp_path / "vocabulary")) == classes(vocab)
+
+
+def test_an_archive_loads_with_the_same_classes(corpus, tmp_path):
+    @Model.register("vocabulary_test_model", exist_ok=True)
+    class NoModel(Model):
+        pass
+
+    vocab = build(data_path=corpus)
+    vocab.save_to_files(str(tmp_path / "run" / "vocabulary"))
+    config = {"vocabulary": {"type": "elmo::bilm", "data_path": "gone.txt"}, "model": {"type": "vocabulary_test_model"}}
+    config["dataset_reader"] = {"type": "sequence_tagging"}
+    Params(config).to_file(str(tmp_path / "run" / "config.json"))
+    torch.save({}, tmp_path / "run" / "best.th")
+    archive_model(tmp_path / "run")
+    loaded = load_archive(tmp_path / "run" / "model.tar.gz").model.vocab
+    assert isinstance(loaded, BiLmVocabulary)
+    assert classes(loaded) == CLASSES
+    assert WordIds(loaded)(["a", "never seen"]) == [3, 2]
+
+
+def test_a_bilm_tf_file_keeps_its_order(tmp_path):
+    file = tmp_path / "vocab.txt"
+    file.write_bytes("</S>\n<S>\n<UNK>\nthe\r\n\xa0\n,\n!!!MAXTERMID\n".encode())
+    assert read_vocab_file(str(file)) == ["</S>", "<S>", "<UNK>", "the", "\xa0", ","]
+    word_ids = WordIds(build(vocab_file=str(file)))
+    assert (word_ids.end_id, word_ids.begin_id, word_ids.unknown_id) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("the\n,\n", r"vocab.txt:1: a bilm-tf vocabulary starts with .* starts with the, ,"),
+        ("", "starts with nothing"),
+        ("the\n<S>\n</S>\n<UNK>\n", "starts with the, <S>, </S>"),
+        ("<S>\n</S>\n<UNK>\na\n\nb\n", "vocab.txt:5: expected one word, got ''"),
+        ("<S>\n</S>\n<UNK>\na\nb\na\n", "vocab.txt:6: the word 'a' is already in line 4"),
+    ],
+)
+def test_what_is_no_bilm_tf_file_is_refused_with_file_and_line(tmp_path, text, message):
+    (tmp_path / "vocab.txt").write_text(text)
+    with pytest.raises(ConfigurationError, match=message):
+        build(vocab_file=str(tmp_path / "vocab.txt"))
+
+
+def test_limits_do_not_go_with_a_vocab_file(tmp_path):
+    with pytest.raises(ConfigurationError, match="a vocab_file is taken as it is"):
+        build(vocab_file=str(tmp_path / "vocab.txt"), max_size=10)
+
+
+def test_a_reader_that_is_not_ours_is_refused(corpus):
+    with pytest.raises(ConfigurationError, match="has to be an elmo::bilm one, got SequenceTaggingDatasetReader"):
+        build(data_path=corpus, reader={"type": "sequence_tagging"})
+
+
+def test_unknown_words_get_the_class_of_unk(corpus):
+    word_ids = WordIds(build(data_path=corpus))
+    assert word_ids(["a", "zebra", "<UNK>", "<S>", "e"]) == [3, 2, 2, 0, 7]
+    assert len(word_ids) == 8
+    assert pickle.loads(pickle.dumps(word_ids))(["a", "zebra"]) == [3, 2]
+
+
+def test_a_vocabulary_without_the_namespace_is_refused():
+    with pytest.raises(ConfigurationError, match="has no namespace 'bilm_words'"):
+        WordIds(Vocabulary.empty())
+
+
+def test_a_padded_namespace_is_refused():
+    vocab = Vocabulary.empty()
+    vocab.add_tokens_to_namespace(["<S>", "</S>", "<UNK>"], "bilm_words")
+    with pytest.raises(ConfigurationError, match="it is padded"):
+        WordIds(vocab)
+
+
+def test_a_namespace_without_the_special_words_is_refused():
+    vocab = Vocabulary(non_padded_namespaces=["bilm_words"], tokens_to_add={"bilm_words": ["a", "<S>"]})
+    with pytest.raises(ConfigurationError, match="it lacks </S>, <UNK>"):
+        WordIds(vocab)

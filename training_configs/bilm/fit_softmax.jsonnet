@@ -1,0 +1,14 @@
+// First step of tuning a biLM that comes as HDF5 + options.json, which hold no softmax: fits a softmax over the words of the new text with
+// the biLM frozen. The held-out perplexity it ends with is the "before" of A.1; its archive is what finetune.jsonnet goes on from.
+//
+// The text is ELMO_BILM_TRAIN and ELMO_BILM_DEV, or that of a task's own files: ELMO_FINETUNE_TASK=snli with ELMO_SNLI_TRAIN and _DEV.
+//
+//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
+//   allennlp train training_configs/bilm/fit_softmax.jsonnet -s runs/fit_softmax
+//   ELMO_BILM_ARCHIVE=runs/fit_softmax/model.tar.gz allennlp train training_configs/bilm/finetune.jsonnet -s runs/finetuned
+local elmo = import '../lib/elmo.libsonnet';
+
+(import 'base.libsonnet') + (import 'task_text.libsonnet') + {
+  model+: { bilm: elmo.bilm },
+  trainer+: { no_grad: ['^bilm'], num_epochs: 5, patience: 1 },
+}

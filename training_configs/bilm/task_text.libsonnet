@@ -1,0 +1,22 @@
+// The text to tune a biLM on: that of the task in ELMO_FINETUNE_TASK, from the very files its experiments read; without one, the text in
+// ELMO_BILM_TRAIN and ELMO_BILM_DEV.
+local settings = import '../lib/settings.libsonnet';
+
+local tasks = {
+  ner: import '../ner/base.libsonnet',
+  sst: import '../sst/base.libsonnet',
+  snli: import '../snli/base.libsonnet',
+};
+local name = settings.string('ELMO_FINETUNE_TASK');
+local task = if std.objectHas(tasks, name) then tasks[name]
+else error "ELMO_FINETUNE_TASK is '%s', but must be one of %s." % [name, std.join(', ', std.objectFields(tasks))];
+
+if name == '' then {} else {
+  local config = self,
+  // A task may train on parts of its sentences (SST's phrases); its validation reader gives each sentence once.
+  local reader = std.get(task, 'validation_dataset_reader', task.dataset_reader),
+  dataset_reader: { type: 'elmo::bilm', task_reader: reader },
+  train_data_path: task.train_data_path,
+  validation_data_path: task.validation_data_path,
+  vocabulary+: { reader: config.dataset_reader, min_count: 1 },
+}
