@@ -3,6 +3,8 @@
 Importing this package registers everything it brings, and repairs what AllenNLP 2.10.1 needs repaired on today's torch.
 """
 
+import elmo_plugin_startup  # noqa: F401  (first: where no .pth file was read, AllenNLP can't be imported without it)
+
 try:
     import allennlp  # noqa: F401
 except ModuleNotFoundError as error:
@@ -13,8 +15,13 @@ except ModuleNotFoundError as error:
         "pip install --no-deps allennlp==2.10.1"
     ) from error
 
-from elmo_plugin import bilm, characters, elmo, text
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin import compat, settings
+
+compat.apply()
+settings.fill_in_defaults()
+
+from elmo_plugin import bilm, characters, commands, elmo, tasks, text, training  # noqa: E402
+from elmo_plugin.elmo import ElmoEmbedder  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["ElmoEmbedder", "bilm", "characters", "elmo", "text"]
+__all__ = ["ElmoEmbedder", "bilm", "characters", "commands", "compat", "elmo", "settings", "tasks", "text", "training"]

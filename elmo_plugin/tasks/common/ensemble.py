@@ -1,0 +1,258 @@
+"""Model "elmo::ensemble": several trained models of one task that decide together.
+
+    {"model": {"type": "elmo::ensemble", "archives": ["runs/a/model.tar.gz", "runs/b/model.tar.gz"]},
+     "trainer": {"type": "no_op"}, ...}
+
+Trained by AllenNLP's `no_op` trainer, it becomes an archive like any other, which no longer needs those it was made of.
+training_configs/ensemble.jsonnet is the whole config.
+
+An archive's weights.th holds the members' weights, but its config.json only says where the members once were. So the
+ensemble leaves a record of how to build them in the run's `vocabulary/` folder, which AllenNLP puts into the archive:
+each member's `model` section, and whatever parts of the member had themselves left in the `vocabulary/` folder of its
+archive. All of these are dot-files, which `Vocabulary` passes over.
+"""
+
+import inspect
+import json
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence
+
+import torch
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.common.params import remove_keys_from_params
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.models import Model, archival
+from allennlp.predictors import Predictor
+
+RECORD_NAME = ".ensemble_members.json"
+_LOCK_NAME = ".lock"
+# In the order in which they are looked for: an archive's, the best of a run, a checkpoint of a run.
+_SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
+
+
+class _Recipe(NamedTuple):
+    """What it takes, beside a vocabulary and weights, to build a member."""
+
+    model: Dict[str, Any]  # the `model` section of the member's config
+    files: Dict[str, str]  # the dot-files of the member's vocabulary folder, by name
+
+
+class _Member(NamedTuple):
+    archive_file: str
+    model: Model
+    recipe: _Recipe
+
+
+@Model.register("elmo::ensemble", constructor="from_archives")
+class Ensemble(Model):
+    """Averages what its members score, and decides as any one of them would.
+
+    A model can be a member if it has two methods, between which its `forward` is divided:
+
+    - `scores(**tensors)`, all of the network's work, as a dictionary of tensors. Those of floating point are averaged
+      (probabilities; emissions and transitions of a CRF); any other value is the first member's.
+    - `decode(scores, **tensors)`, the output for such scores, which counts metrics if there are gold labels.
+
+    Each is given those of a batch's tensors that it has an argument for. There is no loss: an ensemble isn't trained.
+    """
+
+    default_predictor = "elmo::ensemble"
+
+    def __init__(self, vocab: Vocabulary, members: Sequence[Model], serialization_dir: Optional[str] = None) -> None:
+        super().__init__(vocab, serialization_dir=serialization_dir)
+        self.members: Any = torch.nn.ModuleList(members)  # Any, since a task's methods aren't those of every module
+
+    @classmethod
+    def from_archives(
+        cls, vocab: Vocabulary, archives: List[str], serialization_dir: Optional[str] = None
+    ) -> "Ensemble":
+        """The models in `archives`; or, in a run's folder or an archive of an ensemble, those in there."""
+        folder = None if serialization_dir is None else Path(serialization_dir)
+        if folder is not None and _record_file(folder).is_file() and (weights_file := _saved_weights(folder)):
+            recipes = [_Recipe(**recipe) for recipe in json.loads(_record_file(folder).read_text(encoding="utf-8"))]
+            ensemble = cls(vocab, [_rebuild(recipe, vocab, weights_file) for recipe in recipes], serialization_dir)
+            # AllenNLP loads them too where it loads an archive, but not where it goes on with a run.
+            ensemble.load_state_dict(torch.load(weights_file, map_location="cpu", weights_only=True))
+            _share_equal_parameters(ensemble.members)
+            return ensemble
+        members = [_load(archive_file) for archive_file in archives]
+        _check_one_task(members)
+        _check_one_vocabulary(members, vocab)
+        ensemble = cls(vocab, [member.model for member in members], serialization_dir)
+        _share_equal_parameters(ensemble.members)
+        if folder is not None:
+            ensemble.register_state_dict_pre_hook(_WriteRecord(folder, [member.recipe for member in members]))
+        return ensemble
+
+    def forward(self, **tensors: Any) -> Dict[str, Any]:  # type: ignore[override]
+        return _call_with_accepted(self.members[0].decode, self.scores(**tensors), **tensors)
+
+    def scores(self, **tensors: Any) -> Dict[str, Any]:
+        """The mean of the members' scores."""
+        of_members = [_call_with_accepted(member.scores, **tensors) for member in self.members]
+        return {name: _mean([scores[name] for scores in of_members]) for name in of_members[0]}
+
+    def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
+        return self.members[0].make_output_human_readable(output_dict)
+
+    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
+        return self.members[0].get_metrics(reset)
+
+
+@Predictor.register("elmo::ensemble", constructor="of_members")
+class EnsemblePredictor(Predictor):
+    """The predictor of the ensemble's task: for each task the input and output of a single model."""
+
+    @classmethod
+    def of_members(cls, model: Ensemble, dataset_reader: DatasetReader, **kwargs: Any) -> Predictor:
+        predictor_name = model.members[0].default_predictor
+        predictor_class = cls if predictor_name is None else Predictor.by_name(predictor_name)
+        return predictor_class(model, dataset_reader, **kwargs)
+
+
+# ---- Scores ----
+
+
+def _call_with_accepted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    parameters = inspect.signature(function).parameters
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    return function(*args, **{name: value for name, value in kwargs.items() if takes_any or name in parameters})
+
+
+def _mean(values: List[Any]) -> Any:
+    first = values[0]
+    if not isinstance(first, torch.Tensor) or not first.is_floating_point():
+        return first
+    return torch.stack(values).mean(dim=0)
+
+
+def _share_equal_parameters(members: Iterable[torch.nn.Module]) -> None:
+    """Keeps one copy of what members have in common, such as fixed word vectors; it is then saved once, too."""
+    first, *others = (dict(member.named_parameters()) for member in members)
+    for name, parameter in ((name, parameter) for other in others for name, parameter in other.items()):
+        if name in first and torch.equal(first[name], parameter):
+            parameter.data = first[name].data
+
+
+# ---- Members from archives ----
+
+
+def _load(archive_file: str) -> _Member:
+    """The model of an archive, or of a run's folder."""
+    try:
+        path = cached_path(archive_file)
+    except Exception as error:  # offline, a server's refusal, a missing file: the remedy is the same
+        raise ConfigurationError(
+            f"can't get the ensemble's member {archive_file!r} ({type(error).__name__}: {error}); give the path of a "
+            "model.tar.gz"
+        ) from error
+    with ExitStack() as stack:
+        folder = Path(path)
+        if not folder.is_dir():
+            folder = Path(stack.enter_context(archival.extracted_archive(path)))
+        archive = archival.load_archive(folder)
+        files = {
+            file.name: file.read_text(encoding="utf-8")
+            for file in sorted((folder / "vocabulary").glob(".*"))
+            if file.is_file() and file.name != _LOCK_NAME
+        }
+    return _Member(archive_file, archive.model, _Recipe(archive.config["model"].as_dict(quiet=True), files))
+
+
+def _check_one_task(members: List[_Member]) -> None:
+    if not members:
+        raise ConfigurationError("an ensemble needs one archive or more, but 'archives' is empty")
+    first = members[0]
+    for member in members:
+        if isinstance(member.model, Ensemble):
+            raise ConfigurationError(
+                f"{member.archive_file} is an ensemble itself, whose members would count less than the others; name "
+                "their own archives instead"
+            )
+        if not all(callable(getattr(member.model, method, None)) for method in ("scores", "decode")):
+            raise ConfigurationError(
+                f"{member.archive_file} holds a {type(member.model).__name__}, which can't be a member of an ensemble: "
+                "it lacks the methods 'scores' and 'decode'"
+            )
+        if type(member.model) is not type(first.model):
+            raise ConfigurationError(
+                f"an ensemble's members must be models of one task, but {first.archive_file} holds a "
+                f"{type(first.model).__name__} and {member.archive_file} a {type(member.model).__name__}"
+            )
+
+
+def _check_one_vocabulary(members: List[_Member], vocab: Vocabulary) -> None:
+    first = members[0]
+    for member in members[1:]:
+        if difference := _difference(first.model.vocab, member.model.vocab):
+            raise ConfigurationError(
+                f"an ensemble's members must have one vocabulary, but those of {first.archive_file} and "
+                f"{member.archive_file} differ: {difference}. Were they trained on the same data?"
+            )
+    if difference := _difference(first.model.vocab, vocab):
+        raise ConfigurationError(
+            f"the vocabulary of {first.archive_file} isn't that of this run: {difference}. Take it over by "
+            f'"vocabulary": {{"type": "from_files", "directory": "{first.archive_file}"}} in the config'
+        )
+
+
+def _difference(left: Vocabulary, right: Vocabulary) -> Optional[str]:
+    """Where two vocabularies first differ, in words."""
+    for namespace in sorted(left.get_namespaces() | right.get_namespaces()):
+        left_tokens, right_tokens = (each.get_index_to_token_vocabulary(namespace) for each in (left, right))
+        if left_tokens == right_tokens:
+            continue
+        if len(left_tokens) != len(right_tokens):
+            sizes = f"{len(left_tokens)} entries in the one and {len(right_tokens)} in the other"
+            return f"the namespace {namespace!r} has {sizes}"
+        index = next(index for index in sorted(left_tokens) if left_tokens[index] != right_tokens.get(index))
+        return (
+            f"entry {index} of the namespace {namespace!r} is {left_tokens[index]!r} in the one and "
+            f"{right_tokens.get(index)!r} in the other"
+        )
+    return None
+
+
+# ---- Members from a record ----
+
+
+def _record_file(folder: Path) -> Path:
+    return folder / "vocabulary" / RECORD_NAME
+
+
+def _saved_weights(folder: Path) -> Optional[Path]:
+    return next((path for pattern in _SAVED_WEIGHTS for path in sorted(folder.glob(pattern))), None)
+
+
+class _WriteRecord:
+    """Writes how to build the members into the run's folder when their weights are first saved.
+
+    Not earlier: AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
+    """
+
+    def __init__(self, folder: Path, recipes: List[_Recipe]) -> None:
+        self._folder = folder
+        self._recipes = recipes
+
+    def __call__(self, ensemble: torch.nn.Module, prefix: str, keep_vars: bool) -> None:
+        record_file = _record_file(self._folder)
+        if record_file.parent.is_dir() and not record_file.exists():
+            record = [recipe._asdict() for recipe in self._recipes]
+            record_file.write_text(json.dumps(record), encoding="utf-8")
+
+
+def _rebuild(recipe: _Recipe, vocab: Vocabulary, weights_file: Path) -> Model:
+    """A member without its weights, built in a folder like its own archive's, where its parts find what they left."""
+    params = Params(recipe.model)
+    remove_keys_from_params(params)  # as AllenNLP does when it loads an archive: there is nothing to initialise
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "vocabulary").mkdir()
+        for name, text in recipe.files.items():
+            (folder / "vocabulary" / name).write_text(text, encoding="utf-8")
+        (folder / "weights.th").symlink_to(weights_file.resolve())
+        return Model.from_params(params=params, vocab=vocab, serialization_dir=temporary)

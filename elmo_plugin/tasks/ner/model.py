@@ -1,0 +1,145 @@
+"""Model "elmo::ner": a biLSTM-CRF tagger."""
+
+from typing import Any, Dict, List, Optional
+
+import torch
+from allennlp.common import Lazy
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import ConditionalRandomField, InputVariationalDropout, Seq2SeqEncoder
+from allennlp.nn import InitializerApplicator
+
+from elmo_plugin.tasks.common.decoding import Transitions, tag_constraints, viterbi
+from elmo_plugin.tasks.ner.metrics import ConllMetric
+from elmo_plugin.text import PlacedTextEmbedder
+
+PLACEMENTS = ("input", "output")
+
+
+@Model.register("elmo::ner")
+class NerTagger(Model):
+    """The named entity tagger of section 4 and A.7 of the ELMo paper:
+
+        x = [word vectors; character CNN; ELMo]      `text_embedder`
+        h = biLSTM(biLSTM(x))                        `lower_encoder`, `upper_encoder`
+        emissions = linear(h)
+        P(y | x) = exp(score(x, y)) / sum_y' exp(score(x, y'))
+        score(x, y) = start_y1 + sum_k (emissions_k,yk + transitions_yk,yk+1) + end_yn
+
+    Training maximises log P(y | x), with the sum over all sequences of tags. Decoding finds the best sequence among
+    those that are well-formed in `coding_scheme`, which must be the dataset reader's.
+
+    Placements: `input`, beside the word vectors; `output`, beside what the lower biLSTM gives.
+
+    `dropout` is variational, at the input of both biLSTMs: one mask for all tokens of a sentence. The input widths of
+    the encoders are filled in here.
+
+    Differs from the paper in: nothing that it says.
+
+    Readings taken, where A.7 is short:
+    - "200 hidden units" and "100 hidden units" (training_configs/ner/base.libsonnet) are those of each direction: the
+      two biLSTMs give 400 and 200 numbers a token.
+    - "A final dense layer and softmax layer" are the linear layer and the CRF's normalisation over sequences. There is
+      no softmax over the tags of a token besides: it would bound what an emission can weigh against a transition.
+    - The loss of a batch is the mean over its sentences, where AllenNLP's own CRF tagger has the sum: with the mean,
+      the gradient's norm is about the 5.0 at which the paper rescales it, and lambda is independent of the batch size.
+    - Tags are learned in BIOUL, the dropout is 0.5, and the character CNN sees a mark at each end of a word; the paper
+      says none of it.
+    """
+
+    default_predictor = "elmo::ner"
+
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        text_embedder: PlacedTextEmbedder,
+        lower_encoder: Lazy[Seq2SeqEncoder],
+        upper_encoder: Lazy[Seq2SeqEncoder],
+        dropout: float = 0.5,
+        coding_scheme: str = "BIOUL",
+        label_namespace: str = "labels",
+        initializer: InitializerApplicator = InitializerApplicator(),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(vocab, **kwargs)
+        text_embedder.check_placements(PLACEMENTS)
+        self.text_embedder = text_embedder
+        self.lower_encoder = lower_encoder.construct(input_size=text_embedder.input_dim)
+        lower_dim = text_embedder.enhanced_dim(self.lower_encoder.get_output_dim(), at="output")
+        self.upper_encoder = upper_encoder.construct(input_size=lower_dim)
+        self._tags = _tags(vocab, label_namespace)
+        self.output_layer = torch.nn.Linear(self.upper_encoder.get_output_dim(), len(self._tags))
+        self.crf = ConditionalRandomField(len(self._tags))
+        self.dropout = InputVariationalDropout(dropout)
+        self._constraints = tag_constraints(coding_scheme, self._tags)
+        self._metric = ConllMetric()
+        initializer(self)
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        tags: Optional[torch.Tensor] = None,
+        metadata: Optional[List[Dict[str, Any]]] = None,
+    ) -> Dict[str, Any]:
+        scores = self.scores(tokens)
+        output = self.decode(scores, tags, metadata)
+        if tags is not None:
+            output["loss"] = -self.crf(scores["emissions"], tags, scores["mask"]) / len(tags)
+        return output
+
+    def scores(self, tokens: TextFieldTensors) -> Dict[str, torch.Tensor]:
+        """`emissions`, (batch_size, num_tokens, num_tags), the CRF's transitions, and the mask."""
+        text = self.text_embedder(tokens)
+        # Shape: (batch_size, num_tokens, lower_dim)
+        lower = self.lower_encoder(self.dropout(text.input), text.mask)
+        lower = text.enhance(lower, at="output")
+        # Shape: (batch_size, num_tokens, upper_dim)
+        upper = self.upper_encoder(self.dropout(lower), text.mask)
+        return {
+            "emissions": self.output_layer(upper),
+            "transitions": self.crf.transitions,
+            "start_transitions": self.crf.start_transitions,
+            "end_transitions": self.crf.end_transitions,
+            "mask": text.mask,
+        }
+
+    def decode(
+        self,
+        scores: Dict[str, torch.Tensor],
+        tags: Optional[torch.Tensor] = None,
+        metadata: Optional[List[Dict[str, Any]]] = None,
+    ) -> Dict[str, Any]:
+        """The best tags for `scores`, which may be the mean of several models'. Counts spans if `tags` are given."""
+        mask = scores["mask"]
+        learned = Transitions(scores["transitions"], scores["start_transitions"], scores["end_transitions"])
+        with torch.no_grad():
+            decoded = viterbi(scores["emissions"], mask, learned.plus(self._constraints.to(scores["emissions"])))
+        output: Dict[str, Any] = {"tags": self._names(decoded.tag_ids, mask)}
+        if tags is not None:
+            output["gold_tags"] = self._names(tags, mask)
+            self._metric(output["tags"], output["gold_tags"])
+        if metadata is not None:
+            output["tokens"] = [sentence["tokens"] for sentence in metadata]
+        return output
+
+    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
+        return self._metric.get_metric(reset)
+
+    def conll_report(self) -> str:
+        """conlleval's report on what was tagged since the metrics were last reset."""
+        return self._metric.report()
+
+    def _names(self, tag_ids: torch.Tensor, mask: torch.Tensor) -> List[List[str]]:
+        rows = zip(tag_ids.tolist(), mask.sum(dim=-1).tolist(), strict=True)
+        return [[self._tags[tag_id] for tag_id in row[:length]] for row, length in rows]
+
+
+def _tags(vocab: Vocabulary, namespace: str) -> Dict[int, str]:
+    tags = vocab.get_index_to_token_vocabulary(namespace)
+    if not tags:
+        raise ConfigurationError(
+            f"model elmo::ner: the vocabulary's namespace {namespace!r} holds no tags; are the training data tagged, "
+            "and is this the dataset reader's label_namespace?"
+        )
+    return tags

@@ -1,0 +1,95 @@
+"""Predictor "elmo::ner": a sentence -> the entities in it."""
+
+from typing import Any, Dict, List, Type, Union
+
+from allennlp.common.util import JsonDict
+from allennlp.data import DatasetReader, Instance, Token
+from allennlp.models import Model
+from allennlp.predictors import Predictor
+
+from elmo_plugin.tasks.common.spans import Span, chunks
+from elmo_plugin.tasks.ner.conlleval import format_sentence
+
+OUTPUT_FORMATS = ("json", "conll")
+
+
+@Predictor.register("elmo::ner")
+class NerPredictor(Predictor):
+    """Finds the named entities of a sentence.
+
+        {"sentence": "Ada Byron lives in London."}
+
+    gives
+
+        {"tokens": ["Ada", "Byron", "lives", "in", "London", "."],
+         "tags": ["B-PER", "L-PER", "O", "O", "U-LOC", "O"],
+         "sentence": "Ada Byron lives in London.",
+         "entities": [{"type": "PER", "text": "Ada Byron", "start": 0, "end": 9, "first_token": 0, "last_token": 1},
+                      {"type": "LOC", "text": "London", "start": 19, "end": 25, "first_token": 4, "last_token": 4}]}
+
+    `start` and `end` count characters of `sentence`: `sentence[start:end] == text`. Text that is already tokenised goes
+    in as `{"tokens": ["Ada", "Byron", ...]}`; its `sentence` is the tokens with a space between each two.
+
+    To score a tagged file with the official scorer, or with ours, write `token gold predicted` lines instead of JSON:
+
+        allennlp predict model.tar.gz test.txt --use-dataset-reader --batch-size 64 --silent \
+            --predictor-args '{"output_format": "conll"}' --output-file predictions.txt
+        python -m elmo_plugin.tasks.ner predictions.txt
+    """
+
+    def __init__(
+        self, model: Model, dataset_reader: DatasetReader, frozen: bool = True, output_format: str = "json"
+    ) -> None:
+        super().__init__(model, dataset_reader, frozen)
+        if output_format not in OUTPUT_FORMATS:
+            raise ValueError(f"output_format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
+        self._output_format = output_format
+
+    def predict(self, sentence: str) -> JsonDict:
+        return self.predict_json({"sentence": sentence})
+
+    def predict_instance(self, instance: Instance) -> JsonDict:
+        return self.predict_batch_instance([instance])[0]
+
+    def predict_batch_instance(self, instances: List[Instance]) -> List[JsonDict]:
+        outputs = super().predict_batch_instance(instances)
+        return [_with_entities(output, instance) for output, instance in zip(outputs, instances, strict=True)]
+
+    def dump_line(self, outputs: JsonDict) -> str:
+        if self._output_format == "json":
+            return super().dump_line(outputs)
+        columns = [outputs[name] for name in ("gold_tags", "tags") if name in outputs]
+        return format_sentence(outputs["tokens"], *columns)
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        text = json_dict["tokens"] if "tokens" in json_dict else json_dict.get("sentence")
+        if not _is_text(text, list if "tokens" in json_dict else str):
+            raise ValueError(
+                'predictor elmo::ner needs {"sentence": "some text"} or {"tokens": ["some", "words"]}, got '
+                f"{json_dict}"
+            )
+        return self._dataset_reader.text_to_instance(text)
+
+
+def _is_text(text: Any, expected: Union[Type[str], Type[list]]) -> bool:
+    return isinstance(text, expected) and all(isinstance(part, str) for part in text)
+
+
+def _with_entities(output: JsonDict, instance: Instance) -> JsonDict:
+    sentence = instance["metadata"]["sentence"]  # type: ignore[index]
+    tokens = instance["tokens"].tokens  # type: ignore[attr-defined]
+    entities = [_entity(span, tokens, sentence) for span in chunks(output["tags"])]
+    return {**output, "sentence": sentence, "entities": entities}
+
+
+def _entity(span: Span, tokens: List[Token], sentence: str) -> Dict[str, Any]:
+    first, last = tokens[span.start], tokens[span.end - 1]
+    start, end = first.idx, last.idx + len(str(last))  # type: ignore[operator]  # the reader gives every token a place
+    return {
+        "type": span.type,
+        "text": sentence[start:end],
+        "start": start,
+        "end": end,
+        "first_token": span.start,
+        "last_token": span.end - 1,
+    }

@@ -1,0 +1,43 @@
+"""Predictor "elmo::snli": one pair of sentences -> its label."""
+
+from typing import Any, List, Union
+
+from allennlp.common.util import JsonDict
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+
+@Predictor.register("elmo::snli")
+class SnliPredictor(Predictor):
+    """Says whether a premise entails a hypothesis.
+
+        {"premise": "Two dogs run.", "hypothesis": "An animal moves."}
+
+    gives (and so does `{"premise": ["Two", "dogs", "run", "."], ...}`, for text that is already tokenised)
+
+        {"label": "entailment",
+         "probabilities": {"entailment": 0.91, "neutral": 0.07, "contradiction": 0.02},
+         "premise_tokens": ["Two", "dogs", "run", "."],
+         "hypothesis_tokens": ["An", "animal", "moves", "."],
+         "premise_attention": [[0.1, 0.2, 0.6, 0.1], ...],
+         "hypothesis_attention": [[0.2, 0.5, 0.2, 0.1], ...]}
+
+    `premise_attention` has a row for each token of the premise and a column for each of the hypothesis, and says how
+    strongly the one is aligned with the other; a row sums to 1. `hypothesis_attention` is the same the other way round.
+    """
+
+    def predict(self, premise: Union[str, List[str]], hypothesis: Union[str, List[str]]) -> JsonDict:
+        return self.predict_json({"premise": premise, "hypothesis": hypothesis})
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        for name in ("premise", "hypothesis"):
+            if not _is_text(json_dict.get(name)):
+                raise ValueError(
+                    'predictor elmo::snli needs {"premise": ..., "hypothesis": ...}, each a sentence or a list of '
+                    f"tokens; {name!r} is {json_dict.get(name)!r} in {json_dict}"
+                )
+        return self._dataset_reader.text_to_instance(json_dict["premise"], json_dict["hypothesis"])
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(token, str) for token in value))

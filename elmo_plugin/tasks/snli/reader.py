@@ -1,0 +1,212 @@
+"""DatasetReader "elmo::snli": pairs of sentences in SNLI's and MultiNLI's own format, or as tab-separated lines."""
+
+import gzip
+import json
+import logging
+import zlib
+from os import PathLike
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data.fields import Field, LabelField, MetadataField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_plugin.text.tokenizer import RuleBasedTokenizer
+
+logger = logging.getLogger(__name__)
+
+LABELS = ("entailment", "neutral", "contradiction")
+NO_GOLD_LABEL = "-"  # the annotators didn't agree
+COLUMNS = ("premise", "hypothesis", "label")
+
+_GZIP_MAGIC = b"\x1f\x8b"
+# The keys of a jsonl line that hold the premise and the hypothesis, by what the tokens are taken from.
+_JSON_KEYS = {
+    "text": ("sentence1", "sentence2"),
+    "parse": ("sentence1_binary_parse", "sentence2_binary_parse"),
+}
+
+Text = Union[str, Sequence[str]]
+
+
+class _Pair(NamedTuple):
+    line_number: int
+    premise: str
+    hypothesis: str
+    label: str
+
+
+@DatasetReader.register("elmo::snli")
+class SnliReader(DatasetReader):
+    """Reads pairs of a premise and a hypothesis with their label, from plain or gzipped files of two formats:
+
+    - `.jsonl`, as SNLI and MultiNLI come: a line is an object with `gold_label`, `sentence1` and `sentence2`, and with
+      `sentence1_binary_parse` and `sentence2_binary_parse` if tokens are taken from those;
+    - `.tsv`: a line is a pair, its cells separated by tabs and in the order of `columns`: by default the premise, the
+      hypothesis, the label. A first line that holds the columns' names is passed over.
+
+    Pairs without a gold label (`-`) are skipped; the log says how many.
+
+    tokens_from: `text`, tokenised by `tokenizer` (`elmo::spacy` by default), or `parse`, the leaves of the parses, as
+        Chen et al. (2017) took them. `parse` needs jsonl.
+    columns: what a tsv file's columns hold, in the file's order: `premise`, `hypothesis` and `label` once each. Columns
+        of any other name are ignored.
+    labels: the labels there are. Any other one in a file is an error.
+    file_format: `jsonl` or `tsv`, where a file's name doesn't tell.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Optional[Tokenizer] = None,
+        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
+        tokens_from: str = "text",
+        columns: List[str] = list(COLUMNS),  # noqa: B006  (never changed)
+        labels: List[str] = list(LABELS),  # noqa: B006
+        file_format: Optional[str] = None,
+        max_instances: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
+        )
+        if tokens_from not in _JSON_KEYS:
+            raise ConfigurationError(f'tokens_from must be "text" or "parse", not {tokens_from!r}')
+        if sorted(column for column in columns if column in COLUMNS) != sorted(COLUMNS):
+            raise ConfigurationError(
+                f"columns must name {', '.join(map(repr, COLUMNS))} once each, not {list(columns)}"
+            )
+        if file_format not in (None, "jsonl", "tsv"):
+            raise ConfigurationError(f'file_format must be "jsonl" or "tsv", not {file_format!r}')
+        self._tokenizer = tokenizer or RuleBasedTokenizer()
+        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        self._tokens_from = tokens_from
+        self._columns = list(columns)
+        self._labels = list(labels)
+        self._file_format = file_format
+
+    def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
+        for pair in self.shard_iterable(self._labelled_pairs(str(file_path))):
+            try:
+                yield self.text_to_instance(self._text(pair.premise), self._text(pair.hypothesis), pair.label)
+            except ValueError as error:
+                raise ConfigurationError(f"{file_path}, line {pair.line_number}: {error}") from error
+
+    def text_to_instance(self, premise: Text, hypothesis: Text, label: Optional[str] = None) -> Instance:
+        """An instance of two texts, each a string to tokenise or a list of tokens."""
+        premise_tokens, hypothesis_tokens = self._tokenize(premise, "premise"), self._tokenize(hypothesis, "hypothesis")
+        fields: Dict[str, Field] = {
+            "premise": TextField(premise_tokens),
+            "hypothesis": TextField(hypothesis_tokens),
+            "metadata": MetadataField(
+                {
+                    "premise_tokens": [token.text for token in premise_tokens],
+                    "hypothesis_tokens": [token.text for token in hypothesis_tokens],
+                }
+            ),
+        }
+        if label is not None:
+            fields["label"] = LabelField(label)
+        return Instance(fields)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        for name in ("premise", "hypothesis"):
+            instance[name].token_indexers = self._token_indexers  # type: ignore[attr-defined]
+
+    def _tokenize(self, text: Text, name: str) -> List[Token]:
+        tokens = self._tokenizer.tokenize(text) if isinstance(text, str) else [Token(token) for token in text]
+        if not tokens:
+            raise ValueError(f"the {name} holds no token; a pair needs a word on each side")
+        return tokens
+
+    def _text(self, text: str) -> Text:
+        return _leaves(text) if self._tokens_from == "parse" else text
+
+    def _labelled_pairs(self, file_path: str) -> Iterator[_Pair]:
+        """The pairs with a gold label. Says at the end how many had none."""
+        num_pairs = num_skipped = 0
+        for pair in self._pairs(file_path):
+            num_pairs += 1
+            if pair.label == NO_GOLD_LABEL:
+                num_skipped += 1
+                continue
+            if pair.label not in self._labels:
+                raise ConfigurationError(
+                    f"{file_path}, line {pair.line_number}: the label is {pair.label!r}, but must be one of "
+                    f"{', '.join(map(repr, self._labels))}, or {NO_GOLD_LABEL!r} for a pair to skip; give others to "
+                    "the reader's labels"
+                )
+            yield pair
+        if num_skipped:
+            logger.info("%s: skipped %d of %d pairs, which have no gold label", file_path, num_skipped, num_pairs)
+
+    def _pairs(self, file_path: str) -> Iterator[_Pair]:
+        file_format = self._file_format or _format_by_name(file_path)
+        if file_format == "tsv" and self._tokens_from == "parse":
+            raise ConfigurationError(f"{file_path} holds no parses; set tokens_from to 'text' to read a tsv file")
+        lines = _lines(file_path)
+        return self._json_pairs(file_path, lines) if file_format == "jsonl" else self._tsv_pairs(file_path, lines)
+
+    def _json_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
+        keys = (*_JSON_KEYS[self._tokens_from], "gold_label")
+        for line_number, line in lines:
+            try:
+                example = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ConfigurationError(f"{file_path}, line {line_number}: not JSON ({error})") from error
+            if not isinstance(example, dict):
+                raise ConfigurationError(f"{file_path}, line {line_number}: expected a JSON object, got {line[:80]!r}")
+            for key in keys:
+                if not isinstance(example.get(key), str):
+                    got = repr(example[key]) if key in example else f"missing; there are {', '.join(sorted(example))}"
+                    raise ConfigurationError(f"{file_path}, line {line_number}: {key!r} must be a string, but is {got}")
+            yield _Pair(line_number, *(example[key] for key in keys))
+
+    def _tsv_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
+        for line_number, line in lines:
+            cells = line.split("\t")
+            if line_number == 1 and cells == self._columns:
+                continue
+            if len(cells) != len(self._columns):
+                raise ConfigurationError(
+                    f"{file_path}, line {line_number}: expected {len(self._columns)} cells separated by tabs "
+                    f"({', '.join(self._columns)}), got {len(cells)}; set the reader's columns if the file has others"
+                )
+            row = dict(zip(self._columns, cells, strict=True))
+            yield _Pair(line_number, row["premise"], row["hypothesis"], row["label"].strip())
+
+
+def _format_by_name(file_path: str) -> str:
+    name = file_path.removesuffix(".gz")
+    for file_format in ("jsonl", "tsv"):
+        if name.endswith(f".{file_format}"):
+            return file_format
+    raise ConfigurationError(
+        f"can't tell the format of {file_path} by its name, which ends neither in .jsonl nor in .tsv (either may be "
+        "followed by .gz); set the reader's file_format to 'jsonl' or 'tsv'"
+    )
+
+
+def _lines(file_path: str) -> Iterator[Tuple[int, str]]:
+    """The lines that aren't blank, with their numbers, of a plain or gzipped UTF-8 file."""
+    path = cached_path(file_path)
+    with open(path, "rb") as file:
+        # By content rather than by name: what is downloaded into a cache has another name.
+        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    line_number = 0
+    with gzip.open(path, "rb") if is_gzipped else open(path, "rb") as file:
+        try:
+            for line_number, line in enumerate(file, start=1):
+                text = line.decode("utf-8").rstrip("\r\n")
+                if text and not text.isspace():
+                    yield line_number, text
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"{file_path}, line {line_number}: not UTF-8 ({error})") from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ConfigurationError(f"{file_path}, after line {line_number}: broken gzip data ({error})") from error
+
+
+def _leaves(parse: str) -> List[str]:
+    """The words of a binary parse such as `( ( A dog ) runs )`, where the text's brackets are -LRB- and -RRB-."""
+    brackets = {"-LRB-": "(", "-RRB-": ")"}
+    return [brackets.get(piece, piece) for piece in parse.split() if piece not in ("(", ")")]

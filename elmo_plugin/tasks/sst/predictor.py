@@ -1,0 +1,35 @@
+"""Predictor "elmo::sst"."""
+
+from typing import List, Union
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import JsonDict
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+
+@Predictor.register("elmo::sst")
+class SentimentPredictor(Predictor):
+    """The sentiment of sentences.
+
+        {"sentence": "A lovely film."}
+
+    gives (or `{"tokens": ["A", "lovely", "film", "."]}`, for text that is already tokenised)
+
+        {"label": "very positive",
+         "probabilities": {"very positive": 0.71, "positive": 0.22, ...},
+         "tokens": ["A", "lovely", "film", "."]}
+    """
+
+    def predict(self, sentence: Union[str, List[str]]) -> JsonDict:
+        """For a sentence, or its tokens."""
+        return self.predict_json({"sentence" if isinstance(sentence, str) else "tokens": sentence})
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        given = [key for key in ("sentence", "tokens") if key in json_dict]
+        if len(given) != 1:
+            raise ConfigurationError(
+                'the input must have either "sentence", a text, or "tokens", a list of words, such as '
+                f'{{"sentence": "A lovely film."}}; got {json_dict}'
+            )
+        return self._dataset_reader.text_to_instance(json_dict[given[0]])

@@ -1,0 +1,112 @@
+"""Every experiment under training_configs/ is built, as `allennlp train` would build it, on the data in fixtures/."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from allennlp.commands.train import TrainModel
+from allennlp.common import Params
+from allennlp.common.util import prepare_environment
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+from allennlp.models.archival import archive_model
+
+from elmo_plugin.elmo import Elmo
+from elmo_plugin.training import BiLmVocabulary
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "training_configs").rglob("*.jsonnet"))
+# An ensemble is made of trained archives: tests/tasks/common/ensemble_test.py builds it.
+BUILT = [config for config in CONFIGS if config != "training_configs/ensemble.jsonnet"]
+
+DATA = {
+    "ELMO_OPTIONS_FILE": "fixtures/bilm/options.json",
+    "ELMO_WEIGHT_FILE": "fixtures/bilm/weights.hdf5",
+    "ELMO_BILM_TRAIN": "fixtures/data/demo/text.txt",
+    "ELMO_BILM_DEV": "fixtures/data/demo/heldout.txt",
+    "ELMO_NER_TRAIN": "fixtures/data/ner/train.txt",
+    "ELMO_NER_DEV": "fixtures/data/ner/dev.txt",
+    "ELMO_SST_TRAIN": "fixtures/data/sst/train.txt",
+    "ELMO_SST_DEV": "fixtures/data/sst/dev.txt",
+    "ELMO_SNLI_TRAIN": "fixtures/data/snli/train.jsonl",
+    "ELMO_SNLI_DEV": "fixtures/data/snli/dev.jsonl",
+    "ELMO_CUDA_DEVICE": "-1",
+}
+# What would take gigabytes or minutes is made small; everything else is built as it stands.
+SMALLER = {"training_configs/bilm/paper_1b_word.jsonnet": {"model.bilm.cell_dim": 64, "model.bilm.projection_dim": 32}}
+
+
+@pytest.fixture(scope="module")
+def bilm_archive(tmp_path_factory):
+    """The archive of a tiny language model that was never trained."""
+    folder = tmp_path_factory.mktemp("archive")
+    config = {
+        "dataset_reader": {"type": "elmo::bilm"},
+        "model": {
+            "type": "elmo::bilm",
+            "bilm": {"type": "random", "projection_dim": 8, "cell_dim": 16, "filters": [[1, 4], [2, 6]]},
+            "softmax": {"type": "sampled", "num_samples": 8192},
+        },
+    }
+    vocab = BiLmVocabulary.from_corpus(data_path=str(ROOT / "fixtures/data/demo/text.txt"))
+    model = Model.from_params(Params(config).duplicate()["model"], vocab=vocab)
+    torch.save(model.state_dict(), folder / "best.th")
+    vocab.save_to_files(folder / "vocabulary")
+    (folder / "config.json").write_text(json.dumps(config))
+    return archive_model(folder)
+
+
+@pytest.fixture
+def build(bilm_archive, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for name, value in DATA.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ELMO_FINETUNED_ARCHIVE", bilm_archive)
+    words = BiLmVocabulary.from_corpus(data_path=DATA["ELMO_BILM_TRAIN"]).get_index_to_token_vocabulary("bilm_words")
+    (tmp_path / "words.txt").write_text("".join(words[index] + "\n" for index in range(len(words))))
+    monkeypatch.setenv("ELMO_BILM_VOCAB", str(tmp_path / "words.txt"))
+
+    def build(config: str) -> TrainModel:
+        if config == "training_configs/bilm/finetune.jsonnet":
+            monkeypatch.setenv("ELMO_BILM_ARCHIVE", bilm_archive)
+        params = Params.from_file(config, json.dumps(SMALLER.get(config, {})))
+        prepare_environment(params)  # takes the seeds, as the command does
+        return TrainModel.from_params(params, serialization_dir=str(tmp_path / "run"), local_rank=0)
+
+    return build
+
+
+def placements(experiment: TrainModel):
+    return {name for module in experiment.model.modules() if isinstance(module, Elmo) for name in module.placements}
+
+
+@pytest.mark.parametrize("config", BUILT)
+def test_the_experiment_can_be_built(build, config):
+    experiment = build(config)
+    assert sum(parameter.numel() for parameter in experiment.model.parameters() if parameter.requires_grad) > 0
+    params = Params.from_file(config).as_dict(quiet=True)
+    if "text_embedder" in params["model"]:
+        contextual = params["model"]["text_embedder"].get("contextual", {})
+        assert placements(experiment) == set(contextual.get("placements", []))
+
+
+@pytest.mark.parametrize("task", ["ner", "sst", "snli"])
+def test_a_baseline_has_no_parameter_of_elmo(build, task):
+    names = [name for name, _ in build(f"training_configs/{task}/baseline.jsonnet").model.named_parameters()]
+    assert names and not any("scalar_parameters" in name or "bilm" in name for name in names)
+
+
+@pytest.mark.parametrize("task", ["ner", "sst", "snli"])
+def test_a_bilm_can_be_tuned_on_a_tasks_text(build, monkeypatch, task):
+    monkeypatch.setenv("ELMO_FINETUNE_TASK", task)
+    experiment = build("training_configs/bilm/fit_softmax.jsonnet")
+    assert isinstance(experiment.model.vocab, Vocabulary) and next(iter(experiment.trainer.data_loader))["mask"].any()
+
+
+def test_every_config_says_how_to_run_it():
+    for config in CONFIGS:
+        header = (ROOT / config).read_text(encoding="utf-8").split("\nlocal ")[0].split("\n(import")[0]
+        if "ablations" not in config:
+            assert "allennlp train" in header, f"{config} doesn't open with the command that runs it"
+        assert header.startswith("//"), f"{config} doesn't open with a comment"

@@ -1,0 +1,54 @@
+"""The public names. A name that changes here breaks somebody's config."""
+
+import pytest
+from allennlp.commands.subcommand import Subcommand
+from allennlp.common import Registrable
+from allennlp.data import DataLoader, DatasetReader, TokenIndexer, Tokenizer, Vocabulary
+from allennlp.data.tokenizers import SentenceSplitter
+from allennlp.models import Model
+from allennlp.modules import TokenEmbedder
+from allennlp.predictors import Predictor
+from allennlp.training import Checkpointer, Trainer
+from allennlp.training.metrics import Metric
+
+import elmo_plugin
+from elmo_plugin.bilm import BiLm
+from elmo_plugin.bilm.softmax import BiLmSoftmax
+from elmo_plugin.text import ContextualEmbedder
+
+NAMES = {
+    BiLm: ["archive", "files", "random"],
+    BiLmSoftmax: ["adaptive", "full", "sampled"],
+    Checkpointer: ["elmo::atomic"],
+    ContextualEmbedder: ["elmo", "none"],
+    DataLoader: ["elmo::windows"],
+    DatasetReader: ["elmo::bilm", "elmo::fraction", "elmo::ner", "elmo::snli", "elmo::sst"],
+    Metric: ["elmo::bilm_perplexity", "elmo::conll"],
+    Model: ["elmo::bilm", "elmo::ensemble", "elmo::ner", "elmo::snli", "elmo::sst"],
+    Predictor: ["elmo::bilm", "elmo::ensemble", "elmo::ner", "elmo::sentence_tagger", "elmo::snli", "elmo::sst"],
+    SentenceSplitter: ["elmo::spacy"],
+    Subcommand: ["bilm-export"],
+    TokenEmbedder: ["elmo::token_embedder"],
+    TokenIndexer: ["elmo::characters"],
+    Tokenizer: ["elmo::spacy"],
+    Trainer: ["elmo::bilm"],
+    Vocabulary: ["elmo::bilm"],
+}
+
+
+def ours(registrable):
+    registered = Registrable._registry[registrable].items()
+    return sorted(name for name, (cls, _) in registered if cls.__module__.startswith("elmo_plugin"))
+
+
+@pytest.mark.parametrize("registrable", NAMES, ids=lambda registrable: registrable.__name__)
+def test_the_registered_names_are_these(registrable):
+    assert ours(registrable) == NAMES[registrable]
+
+
+def test_nothing_else_is_registered():
+    assert {registrable for registrable in Registrable._registry if ours(registrable)} <= set(NAMES)
+
+
+def test_the_python_api_is_this():
+    assert {"ElmoEmbedder", "__version__"} <= set(vars(elmo_plugin))

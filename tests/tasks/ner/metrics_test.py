@@ -1,0 +1,55 @@
+import pytest
+from allennlp.common.testing.distributed_test import run_distributed_test
+from allennlp.training.metrics import Metric
+
+from elmo_plugin.tasks.ner import ConllMetric
+
+GOLD = [["B-PER", "L-PER", "O"], ["U-LOC"], ["U-ORG", "O"]]
+PREDICTED = [["B-PER", "L-PER", "U-LOC"], ["U-LOC"], ["O", "O"]]
+
+
+def test_scores_are_overall_and_by_type():
+    metric = ConllMetric()
+    metric(PREDICTED, GOLD)
+    metrics = metric.get_metric()
+    assert metrics.pop("accuracy") == pytest.approx(4 / 6)
+    assert metrics == pytest.approx(
+        {
+            **{"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3},
+            **{"precision-PER": 1.0, "recall-PER": 1.0, "f1-PER": 1.0},
+            **{"precision-LOC": 0.5, "recall-LOC": 1.0, "f1-LOC": 2 / 3},
+            **{"precision-ORG": 0.0, "recall-ORG": 0.0, "f1-ORG": 0.0},
+        }
+    )
+
+
+def test_batches_add_up_to_the_same_as_one():
+    metric, whole = ConllMetric(), ConllMetric()
+    for predicted, gold in zip(PREDICTED, GOLD, strict=True):
+        metric([predicted], [gold])
+    whole(PREDICTED, GOLD)
+    assert metric.get_metric() == whole.get_metric()
+    assert metric.report() == whole.report()
+
+
+def test_a_reset_forgets():
+    metric = ConllMetric()
+    metric(PREDICTED, GOLD)
+    metric.get_metric(reset=True)
+    assert metric.get_metric() == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "accuracy": 0.0}
+
+
+def test_it_is_registered():
+    assert Metric.by_name("elmo::conll") is ConllMetric
+
+
+def _count_a_share(global_rank, world_size, gpu_id, expected):
+    metric = ConllMetric()
+    metric(PREDICTED[global_rank::world_size], GOLD[global_rank::world_size])
+    assert metric.get_metric() == pytest.approx(expected)
+
+
+def test_processes_add_up_even_with_types_that_only_one_has_seen():
+    metric = ConllMetric()
+    metric(PREDICTED, GOLD)
+    run_distributed_test([-1, -1], func=_count_a_share, expected=metric.get_metric())

@@ -1,0 +1,167 @@
+import copy
+
+import pytest
+from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader
+from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+from allennlp.data.tokenizers import WhitespaceTokenizer
+
+from elmo_plugin.tasks.ner import NerReader
+
+FOUR_COLUMNS = """-DOCSTART- -X- -X- O
+
+Ada NNP I-NP I-PER
+Byron NNP I-NP I-PER
+met VBD I-VP O
+Bo NNP I-NP I-PER
+Cy NNP B-NP B-PER
+
+-DOCSTART- -X- -X- O
+
+Nobody NN I-NP O
+came VBD I-VP O
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="data.txt"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+        return str(path)
+
+    return write
+
+
+def read(path, **kwargs):
+    """The words and tags of each sentence."""
+    instances = NerReader(**kwargs).read(path)
+    return [([token.text for token in each["tokens"]], each["tags"].labels) for each in instances]
+
+
+def test_four_columns_are_read_and_converted_to_the_scheme_asked_for(write):
+    assert read(write(FOUR_COLUMNS)) == [
+        (["Ada", "Byron", "met", "Bo", "Cy"], ["B-PER", "L-PER", "O", "U-PER", "U-PER"]),
+        (["Nobody", "came"], ["O", "O"]),
+    ]
+
+
+def test_two_columns_separated_by_tabs_are_read(write):
+    assert read(write("Ada\tB-PER\nByron\tI-PER\n"), coding_scheme="BIO") == [(["Ada", "Byron"], ["B-PER", "I-PER"])]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Ada I-PER\nByron I-PER\n", "Ada B-PER\nByron I-PER\n", "Ada B-PER\nByron L-PER\n"],
+    ids=["IOB1", "BIO", "BIOUL"],
+)
+@pytest.mark.parametrize(
+    "coding_scheme, tags", [("IOB1", "I-PER I-PER"), ("BIO", "B-PER I-PER"), ("BIOUL", "B-PER L-PER")]
+)
+def test_a_files_scheme_is_found_out(write, text, coding_scheme, tags):
+    assert read(write(text), coding_scheme=coding_scheme) == [(["Ada", "Byron"], tags.split())]
+
+
+def test_sentences_before_the_first_entity_dont_tell_the_scheme(write):
+    text = "Nobody O\n\nAda I-PER\n"
+    assert [tags for _, tags in read(write(text), coding_scheme="BIO")] == [["O"], ["B-PER"]]
+
+
+def test_a_document_start_ends_a_sentence_even_without_blank_lines(write):
+    assert [words for words, _ in read(write("Ada B-PER\n-DOCSTART- O\nleft O\n"))] == [["Ada"], ["left"]]
+
+
+def test_windows_line_ends_a_byte_order_mark_and_spaces_at_the_end_do_no_harm(write):
+    text = "\ufeffAda B-PER\r\n \r\nleft O \r\n"
+    assert [words for words, _ in read(write(text))] == [["Ada"], ["left"]]
+
+
+def test_a_no_break_space_belongs_to_its_token(write):
+    assert read(write("10\u00a0000 O\n"))[0][0] == ["10\u00a0000"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("Ada B-PER\n\nleft O\nOslo X-LOC\n", "line 4: 'X-LOC' isn't a tag of the scheme BIO.*first entity is in BIO"),
+        ("Ada B-PER\n\nleft O\nOslo I-LOC\n", "line 4: 'I-LOC' can't follow 'O' in BIO"),
+        (
+            "Ada B-PER\nOslo I-LOC\n",
+            "line 2: the tags are of no scheme known here: 'I-LOC' can't follow 'B-PER' in BIO",
+        ),
+        ("Ada U-PER\n\nleft O\nOslo L-LOC\n", "line 4: 'L-LOC' can't follow 'O' in BIOUL"),
+        ("Ada U-PER\n\nOslo B-LOC\n", "line 3: 'B-LOC' can't end a sentence in BIOUL"),
+        ("Ada X-PER\n", "line 1: the tags are of no scheme.*the schemes are BIO, IOB1, BIOUL"),
+        ("Ada NNP B-PER\nleft O\n", "line 2: expected 3 columns as in the lines before.*got 2: 'left O'"),
+        ("Ada\n", "line 1: expected a token and its tag.*got 1: 'Ada'"),
+        ("", "holds no sentence"),
+        ("-DOCSTART- O\n\n", "holds no sentence"),
+        (b"Ada B-PER\nOsl\xf8 O\n", "not UTF-8"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_with_its_line(write, text, message):
+    with pytest.raises(ConfigurationError, match=f"data.txt.*{message}"):
+        read(write(text))
+
+
+def test_a_configured_scheme_is_held_against_the_file(write):
+    with pytest.raises(
+        ConfigurationError, match="line 1: 'I-PER' can't begin a sentence in BIO.*set the reader's file_scheme"
+    ):
+        read(write("Ada I-PER\n"), file_scheme="BIO")
+
+
+@pytest.mark.parametrize("argument", ["coding_scheme", "file_scheme"])
+def test_an_unknown_scheme_is_refused(argument):
+    with pytest.raises(ConfigurationError, match="no tag scheme 'IOBES'"):
+        NerReader(**{argument: "IOBES"})
+
+
+def test_workers_share_the_sentences_and_agree_on_the_scheme(write):
+    # Only the first sentence shows that the second one's tags are in IOB1.
+    path = write("Ada I-PER\n\nBo I-PER\nCy B-PER\n\nNobody O\n")
+    shards = []
+    for worker in range(2):
+        reader = NerReader(coding_scheme="BIO")
+        reader._set_worker_info(WorkerInfo(2, worker))
+        shards.append([each["tags"].labels for each in reader.read(path)])
+    assert shards == [[["B-PER"], ["O"]], [["B-PER", "B-PER"]]]
+
+
+def test_text_is_tokenised_and_knows_its_places():
+    instance = NerReader().text_to_instance("Ada left Oslo.")
+    assert [(token.text, token.idx) for token in instance["tokens"]] == [
+        ("Ada", 0),
+        ("left", 4),
+        ("Oslo", 9),
+        (".", 13),
+    ]
+    assert instance["metadata"]["sentence"] == "Ada left Oslo."
+    assert "tags" not in instance.fields
+
+
+@pytest.mark.parametrize(
+    "tokenizer, text",
+    [(None, ["Ada", "left", "."]), (WhitespaceTokenizer(), "Ada  left  .")],
+    ids=["words", "no places"],
+)
+def test_words_without_places_get_those_in_the_words_joined(tokenizer, text):
+    instance = NerReader(tokenizer=tokenizer).text_to_instance(text)
+    assert [(token.text, token.idx) for token in instance["tokens"]] == [("Ada", 0), ("left", 4), (".", 9)]
+    assert instance["metadata"]["sentence"] == "Ada left ."
+
+
+@pytest.mark.parametrize("text", ["", "  ", []])
+def test_a_text_without_tokens_is_refused(text):
+    with pytest.raises(ValueError, match="no token to tag"):
+        NerReader().text_to_instance(text)
+
+
+def test_it_is_registered_and_indexes_tokens(write):
+    params = {"type": "elmo::ner", "token_indexers": {"words": {"type": "single_id"}}}
+    reader = DatasetReader.from_params(Params(copy.deepcopy(params)))
+    instance = next(iter(reader.read(write("Ada B-PER\n"))))
+    reader.apply_token_indexers(instance)
+    assert isinstance(instance["tokens"].token_indexers["words"], SingleIdTokenIndexer)

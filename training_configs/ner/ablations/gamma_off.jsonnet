@@ -1,0 +1,10 @@
+// NER on CoNLL-2003 without ELMo's scale gamma (A.2).
+//
+// Data: as in ../elmo.jsonnet.
+//
+//   allennlp train training_configs/ner/ablations/gamma_off.jsonnet -s runs/ner_gamma_off
+//
+// The paper: no figure for this task.
+local elmo = import '../../lib/elmo.libsonnet';
+
+(import '../elmo.jsonnet') + elmo.gamma_off

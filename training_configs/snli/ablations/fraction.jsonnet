@@ -1,0 +1,11 @@
+// ESIM on SNLI with ELMo, on part of the training set: Figure 1. ELMO_TRAIN_FRACTION says how much, from 0.001 to 1.
+//
+// Data: as in ../elmo.jsonnet.
+//
+//   ELMO_TRAIN_FRACTION=0.01 allennlp train training_configs/snli/ablations/fraction.jsonnet -s runs/snli_elmo_part
+//
+// The paper: a curve; fraction_baseline.jsonnet is the one below it.
+local settings = import '../../lib/settings.libsonnet';
+local trainer = import '../../lib/trainer.libsonnet';
+
+(import '../elmo.jsonnet') + trainer.fraction(settings.number('ELMO_TRAIN_FRACTION'))

@@ -1,0 +1,11 @@
+// ESIM on SNLI without ELMo, on part of the training set: Figure 1. ELMO_TRAIN_FRACTION says how much, from 0.001 to 1.
+//
+// Data: as in ../baseline.jsonnet.
+//
+//   ELMO_TRAIN_FRACTION=0.01 allennlp train training_configs/snli/ablations/fraction_baseline.jsonnet -s runs/snli_part
+//
+// The paper: a curve; fraction.jsonnet is the one above it.
+local settings = import '../../lib/settings.libsonnet';
+local trainer = import '../../lib/trainer.libsonnet';
+
+(import '../baseline.jsonnet') + trainer.fraction(settings.number('ELMO_TRAIN_FRACTION'))
