@@ -11,6 +11,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 import torch
 from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
@@ -132,7 +133,8 @@ class SampledSoftmax(FullSoftmax):
     full softmax.
 
     `sparse` gives the drawn rows of the weight a sparse gradient, so that an optimizer that knows how (Adagrad does)
-    leaves the others alone. The bias is small enough to stay dense.
+    leaves the others alone. The bias is small enough to stay dense. In distributed training all gradients are dense,
+    since torch's DistributedDataParallel adds up sparse ones for its own embedding modules only.
     """
 
     _probabilities: torch.Tensor
@@ -163,7 +165,7 @@ class SampledSoftmax(FullSoftmax):
         negatives = self._draw()
         # Shape: (num_samples + num_positions,)
         ids = torch.cat([negatives.ids, target_ids])
-        weights = functional.embedding(ids, self.weight, sparse=self.sparse)
+        weights = functional.embedding(ids, self.weight, sparse=self.sparse and not is_distributed())
         corrected_biases = self.bias[ids] - self._log_expected_count(ids, negatives.threshold)
         sizes = [self.num_samples, target_ids.size(0)]
         sampled_weights, target_weights = weights.split(sizes)

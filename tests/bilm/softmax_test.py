@@ -5,6 +5,7 @@ import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.bilm import softmax as softmax_module
 from elmo_plugin.bilm.softmax import AdaptiveSoftmax, BiLmSoftmax, FullSoftmax, SampledSoftmax, default_cutoffs
 
 NUM_WORDS, DIM, NUM_POSITIONS = 50, 16, 7
@@ -160,6 +161,13 @@ def test_sampling_only_the_target_itself_leaves_finite_gradients():
     softmax._draw = lambda: type(SampledSoftmax._draw(softmax))(drawn, torch.tensor(1.0))
     assert softmax.training_nll(hidden, target_ids).tolist() == [0.0] * NUM_POSITIONS
     assert all(gradient.isfinite().all() for gradient in gradients(softmax, hidden, target_ids))
+
+
+def test_gradients_are_dense_in_distributed_training_which_cannot_add_up_sparse_ones(monkeypatch):
+    softmax = make("sampled", num_samples=5, sparse=True)
+    monkeypatch.setattr(softmax_module, "is_distributed", lambda: True)
+    softmax.training_nll(torch.randn(3, softmax.input_dim), torch.tensor([0, 1, 2])).sum().backward()
+    assert not softmax.weight.grad.is_sparse
 
 
 def test_sparse_gradients_equal_dense_ones_and_touch_only_drawn_and_target_rows():

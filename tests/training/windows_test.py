@@ -64,7 +64,7 @@ def targets(batch, loader, direction):
     return [" ".join(words[index] if real else "." for index, real in zip(*row, strict=True)) for row in rows]
 
 
-def same(batches, others):
+def assert_same(batches, others):
     batches, others = list(batches), list(others)
     assert len(batches) == len(others)
     for batch, other in zip(batches, others, strict=True):
@@ -198,9 +198,9 @@ def test_resuming_at_any_batch_gives_the_rest_of_the_epoch(tmp_path, world_size)
             resumed.set_position(epoch, batch)
             assert resumed.epoch == epoch
             assert len(resumed) == len(batches)
-            same(resumed, batches[batch:])
+            assert_same(resumed, batches[batch:])
             assert resumed.epoch == epoch + 1
-    same(resumed, loader)
+    assert_same(resumed, loader)
 
 
 def test_skipped_batches_are_not_indexed(tmp_path, monkeypatch):
@@ -249,7 +249,7 @@ def test_the_epoch_is_the_one_being_read_and_then_the_next(corpus):
 
 def test_without_shuffling_all_epochs_are_the_same(corpus):
     loader = make(corpus, shuffle=False)
-    same(loader, list(loader))
+    assert_same(loader, list(loader))
 
 
 def test_gzipped_shards_give_the_same_windows_as_plain_ones(tmp_path):
@@ -258,7 +258,7 @@ def test_gzipped_shards_give_the_same_windows_as_plain_ones(tmp_path):
     for shard in range(3):
         text = numbered(tmp_path / "plain" / f"{shard}.txt", [shard + 2, 5, 1]).read_bytes()
         (tmp_path / "zipped" / f"{shard}.txt.gz").write_bytes(gzip.compress(text))
-    same(make(tmp_path / "plain"), make(tmp_path / "zipped"))
+    assert_same(make(tmp_path / "plain"), make(tmp_path / "zipped"))
 
 
 def test_ranks_read_different_sentences_and_pad_to_equal_numbers_of_batches(tmp_path):
@@ -285,7 +285,7 @@ def test_a_rank_without_any_sentence_gets_batches_all_the_same(tmp_path):
 
 def test_prefetching_changes_nothing(tmp_path):
     path = numbered(tmp_path / "corpus.txt", [3, 17, 1, 5, 9])
-    same(make(path, prefetch=3), make(path, prefetch=0))
+    assert_same(make(path, prefetch=3), make(path, prefetch=0))
 
 
 def prefetching_threads():

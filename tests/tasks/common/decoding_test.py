@@ -7,7 +7,7 @@ from allennlp.modules import ConditionalRandomField
 from allennlp.modules.conditional_random_field import allowed_transitions
 
 from elmo_plugin.tasks.common.decoding import FORBIDDEN, Transitions, tag_constraints, viterbi
-from elmo_plugin.tasks.common.spans import tags_to_spans
+from elmo_plugin.tasks.common.spans import spans_to_tags, tags_to_spans
 
 BIO = dict(enumerate(["O", "B-X", "I-X", "B-Y", "I-Y"]))
 IOB1 = BIO
@@ -116,7 +116,8 @@ def test_half_precision_emissions_keep_forbidden_transitions_forbidden():
     emissions, mask = random_batch(len(BIOUL), scale=100.0)
     decoded = viterbi(emissions.half(), mask, tag_constraints("BIOUL", BIOUL))
     for tag_ids in paths(decoded, mask):
-        tags_to_spans([BIOUL[tag_id] for tag_id in tag_ids], "BIOUL")
+        tags = [BIOUL[tag_id] for tag_id in tag_ids]
+        assert spans_to_tags(tags_to_spans(tags, "BIOUL"), len(tags), "BIOUL") == tags
 
 
 def test_tags_of_another_scheme_are_refused():
