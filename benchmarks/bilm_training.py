@@ -22,9 +22,8 @@ from elmo_plugin.bilm.char_cnn import unique_rows
 from elmo_plugin.bilm.softmax import SampledSoftmax
 from elmo_plugin.characters import CharacterMapping
 
-FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 SIZES = {
-    "small published size, 1024/128": BiLmOptions(cell_dim=1024, projection_dim=128, filters=FILTERS),
+    "small published size, 1024/128": BiLmOptions(cell_dim=1024, projection_dim=128, num_highway=1),
     "the paper's size, 4096/512": BiLmOptions(),
 }
 NUM_WORDS = 50_000

@@ -172,11 +172,26 @@ class SampledSoftmax(FullSoftmax):
         sampled_biases, target_biases = corrected_biases.split(sizes)
 
         # Shape: (num_positions, num_samples)
-        sampled_logits = functional.linear(hidden, sampled_weights) + sampled_biases
-        accidental_hits = target_ids.unsqueeze(1) == negatives.ids
-        sampled_logits.masked_fill_(accidental_hits, -math.inf)
+        sampled_logits = torch.addmm(sampled_biases, hidden, sampled_weights.t())
+        self._remove_accidental_hits_(sampled_logits, negatives.ids, target_ids)
         target_logits = (hidden * target_weights).sum(dim=-1) + target_biases
-        return torch.logaddexp(target_logits, sampled_logits.logsumexp(dim=-1)) - target_logits
+        # The target's logit goes first: torch's fused kernels for class 0 take far fewer passes than logsumexp's parts.
+        logits = torch.cat([target_logits.unsqueeze(1), sampled_logits], dim=1)
+        return functional.cross_entropy(logits, torch.zeros_like(target_ids), reduction="none")
+
+    def _remove_accidental_hits_(
+        self, sampled_logits: torch.Tensor, sampled_ids: torch.Tensor, target_ids: torch.Tensor
+    ) -> None:
+        """Leaves a drawn word no chance where it is the target. As drawn words differ, a position has one such at most:
+        it is looked up rather than searched for.
+        """
+        columns = torch.full((self.num_words,), -1, device=sampled_ids.device)
+        columns[sampled_ids] = torch.arange(self.num_samples, device=sampled_ids.device)
+        # Shape: (num_positions, 1)
+        hits = columns[target_ids].unsqueeze(1)
+        lowest = torch.finfo(sampled_logits.dtype).min / 2
+        penalties = torch.where(hits >= 0, lowest, 0.0).to(sampled_logits.dtype)
+        sampled_logits.scatter_add_(1, hits.clamp(min=0), penalties)
 
     def _draw(self) -> _Negatives:
         """Draws words without replacement, as if one were drawn after the other and repetitions thrown away.

@@ -61,9 +61,9 @@ class BiLmTrainer(GradientDescentTrainer):
       over the validation data; `validate_from_zeros: false` saves it. Where nothing is carried there is only one pass.
     - Exact resume. Whatever is random about a batch follows from (`seed`, rank, epoch, batch), and a checkpoint holds
       the carried state, the position and the sums behind the metrics. One process that is killed and recovered ends
-      with the same parameters and metrics as one that wasn't, on the CPU bit by bit. A loader that offers
-      `set_position(epoch, batch)` jumps to where training stopped; with any other, batches are replayed. In
-      `distributed`, a run recovered within an epoch carries on from zeros, and the log says so.
+      with the same parameters and metrics as one that wasn't, on the CPU bit by bit (with as many threads). A loader
+      that offers `set_position(epoch, batch)` jumps to where training stopped; with any other, batches are replayed.
+      In `distributed`, a run recovered within an epoch carries on from zeros, and the log says so.
     - `loss_multiplier` multiplies the gradient of the loss (and of any regularization) before it is clipped; the loss
       that is reported stays as it is. bilm-tf multiplies by the length of its windows, 20.
     - `tokens_per_second`, in the progress bar and in the metrics: positions predicted, padding aside. A position counts

@@ -772,7 +772,9 @@ def test_a_process_killed_at_any_moment_and_recovered_ends_with_equal_parameters
     folder = tmp_path / "killed"
     (tmp_path / "config.json").write_text(json.dumps(config))
     command = [sys.executable, "-c", RUN, str(tmp_path / "config.json"), str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # As many threads as in this process: sums over other numbers of threads round differently.
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     try:
         while process.poll() is None and not list(folder.glob("training_state_*.th")):
             time.sleep(0.005)
