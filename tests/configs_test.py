@@ -20,6 +20,8 @@ CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "training_confi
 # An ensemble is made of trained archives: tests/tasks/common/ensemble_test.py builds it.
 BUILT = [config for config in CONFIGS if config != "training_configs/ensemble.jsonnet"]
 
+TASKS = ["coref", "ner", "snli", "squad", "srl", "sst"]
+
 DATA = {
     "ELMO_OPTIONS_FILE": "fixtures/bilm/options.json",
     "ELMO_WEIGHT_FILE": "fixtures/bilm/weights.hdf5",
@@ -31,6 +33,12 @@ DATA = {
     "ELMO_SST_DEV": "fixtures/data/sst/dev.txt",
     "ELMO_SNLI_TRAIN": "fixtures/data/snli/train.jsonl",
     "ELMO_SNLI_DEV": "fixtures/data/snli/dev.jsonl",
+    "ELMO_SRL_TRAIN": "fixtures/data/srl/train",
+    "ELMO_SRL_DEV": "fixtures/data/srl/dev.gold_conll",
+    "ELMO_COREF_TRAIN": "fixtures/data/coref/train.v4_gold_conll",
+    "ELMO_COREF_DEV": "fixtures/data/coref/dev.v4_gold_conll",
+    "ELMO_SQUAD_TRAIN": "fixtures/data/squad/train.json",
+    "ELMO_SQUAD_DEV": "fixtures/data/squad/dev.json",
     "ELMO_CUDA_DEVICE": "-1",
 }
 # What would take gigabytes or minutes is made small; everything else is built as it stands.
@@ -91,13 +99,13 @@ def test_the_experiment_can_be_built(build, config):
         assert placements(experiment) == set(contextual.get("placements", []))
 
 
-@pytest.mark.parametrize("task", ["ner", "sst", "snli"])
+@pytest.mark.parametrize("task", TASKS)
 def test_a_baseline_has_no_parameter_of_elmo(build, task):
     names = [name for name, _ in build(f"training_configs/{task}/baseline.jsonnet").model.named_parameters()]
     assert names and not any("scalar_parameters" in name or "bilm" in name for name in names)
 
 
-@pytest.mark.parametrize("task", ["ner", "sst", "snli"])
+@pytest.mark.parametrize("task", TASKS)
 def test_a_bilm_can_be_tuned_on_a_tasks_text(build, monkeypatch, task):
     monkeypatch.setenv("ELMO_FINETUNE_TASK", task)
     experiment = build("training_configs/bilm/fit_softmax.jsonnet")

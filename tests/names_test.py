@@ -3,30 +3,66 @@
 import pytest
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common import Registrable
-from allennlp.data import DataLoader, DatasetReader, TokenIndexer, Tokenizer, Vocabulary
+from allennlp.data import BatchSampler, DataLoader, DatasetReader, TokenIndexer, Tokenizer, Vocabulary
 from allennlp.data.tokenizers import SentenceSplitter
 from allennlp.models import Model
-from allennlp.modules import TokenEmbedder
+from allennlp.modules import Seq2SeqEncoder, TokenEmbedder
 from allennlp.predictors import Predictor
 from allennlp.training import Checkpointer, Trainer
+from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.metrics import Metric
 
 import elmo_plugin
 from elmo_plugin.bilm import BiLm
 from elmo_plugin.bilm.softmax import BiLmSoftmax
+from elmo_plugin.tasks.squad.modules import SpanHeads
+from elmo_plugin.tasks.srl.predicates import PredicateFinder
 from elmo_plugin.text import ContextualEmbedder
 
 NAMES = {
+    BatchSampler: ["elmo::sentences"],
     BiLm: ["archive", "files", "random"],
     BiLmSoftmax: ["adaptive", "full", "sampled"],
     Checkpointer: ["elmo::atomic"],
     ContextualEmbedder: ["elmo", "none"],
     DataLoader: ["elmo::windows"],
-    DatasetReader: ["elmo::bilm", "elmo::fraction", "elmo::ner", "elmo::snli", "elmo::sst"],
-    Metric: ["elmo::bilm_perplexity", "elmo::conll"],
-    Model: ["elmo::bilm", "elmo::ensemble", "elmo::ner", "elmo::snli", "elmo::sst"],
-    Predictor: ["elmo::bilm", "elmo::ensemble", "elmo::ner", "elmo::sentence_tagger", "elmo::snli", "elmo::sst"],
+    DatasetReader: [
+        "elmo::bilm",
+        "elmo::coref",
+        "elmo::fraction",
+        "elmo::ner",
+        "elmo::snli",
+        "elmo::squad",
+        "elmo::srl",
+        "elmo::sst",
+    ],
+    LearningRateScheduler: ["elmo::staircase"],
+    Metric: ["elmo::bilm_perplexity", "elmo::conll", "elmo::coref", "elmo::squad", "elmo::srl"],
+    Model: [
+        "elmo::bilm",
+        "elmo::coref",
+        "elmo::ensemble",
+        "elmo::ner",
+        "elmo::snli",
+        "elmo::squad",
+        "elmo::srl",
+        "elmo::sst",
+    ],
+    PredicateFinder: ["spacy", "tagger"],
+    Predictor: [
+        "elmo::bilm",
+        "elmo::coref",
+        "elmo::ensemble",
+        "elmo::ner",
+        "elmo::sentence_tagger",
+        "elmo::snli",
+        "elmo::squad",
+        "elmo::srl",
+        "elmo::sst",
+    ],
     SentenceSplitter: ["elmo::spacy"],
+    Seq2SeqEncoder: ["elmo::alternating_lstm"],
+    SpanHeads: ["chained", "linear"],
     Subcommand: ["bilm-export"],
     TokenEmbedder: ["elmo::token_embedder"],
     TokenIndexer: ["elmo::characters"],

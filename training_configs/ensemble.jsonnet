@@ -13,10 +13,16 @@ local settings = import 'lib/settings.libsonnet';
 
 // Where members differ from these by what an ablation changes in the model alone, they are read in the same way.
 local experiments = {
+  'coref/baseline': import 'coref/baseline.jsonnet',
+  'coref/elmo': import 'coref/elmo.jsonnet',
   'ner/baseline': import 'ner/baseline.jsonnet',
   'ner/elmo': import 'ner/elmo.jsonnet',
   'snli/baseline': import 'snli/baseline.jsonnet',
   'snli/elmo': import 'snli/elmo.jsonnet',
+  'squad/baseline': import 'squad/baseline.jsonnet',
+  'squad/elmo': import 'squad/elmo.jsonnet',
+  'srl/baseline': import 'srl/baseline.jsonnet',
+  'srl/elmo': import 'srl/elmo.jsonnet',
   'sst/baseline': import 'sst/baseline.jsonnet',
   'sst/elmo': import 'sst/elmo.jsonnet',
 };

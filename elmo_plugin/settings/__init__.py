@@ -61,9 +61,7 @@ _TABLE: List[Setting] = [
     *_data("SQUAD", "train-v1.1.json", "dev-v1.1.json"),
     *_data("BILM", "the training text: a file or a glob, a sentence a line", "the held-out text: a file or a glob"),
     Setting("ELMO_BILM_VOCAB", "", "the softmax vocabulary, a word a line, most frequent first"),
-    Setting(
-        "ELMO_FINETUNE_TASK", "", "the task whose text the biLM is tuned on (ner, sst or snli); empty: ELMO_BILM_TRAIN"
-    ),
+    Setting("ELMO_FINETUNE_TASK", "", "the task whose text the biLM is tuned on, such as snli; empty: ELMO_BILM_TRAIN"),
     Setting("ELMO_TRAIN_FRACTION", "1", "the fraction of the training set to train on, above 0 and up to 1"),
     Setting("ELMO_ENSEMBLE_OF", "", "the experiment that the ensemble's members are runs of, such as snli/elmo"),
     Setting("ELMO_ENSEMBLE_ARCHIVES", "", "the members' model.tar.gz files, separated by commas"),

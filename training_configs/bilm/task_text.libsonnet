@@ -3,9 +3,12 @@
 local settings = import '../lib/settings.libsonnet';
 
 local tasks = {
+  coref: import '../coref/base.libsonnet',
   ner: import '../ner/base.libsonnet',
-  sst: import '../sst/base.libsonnet',
   snli: import '../snli/base.libsonnet',
+  squad: import '../squad/base.libsonnet',
+  srl: import '../srl/base.libsonnet',
+  sst: import '../sst/base.libsonnet',
 };
 local name = settings.string('ELMO_FINETUNE_TASK');
 local task = if std.objectHas(tasks, name) then tasks[name]

@@ -92,7 +92,14 @@ class Ensemble(Model):
         return _call_with_accepted(self.members[0].decode, self.scores(**tensors), **tensors)
 
     def scores(self, **tensors: Any) -> Dict[str, Any]:
-        """The mean of the members' scores."""
+        """The mean of the members' scores.
+
+        A task whose scores can't be averaged afterwards, since what is scored depends on an earlier choice (which spans
+        of a document are kept, say), offers `joint_scores(members, ...)` to make that choice once for all members.
+        """
+        joint_scores = getattr(self.members[0], "joint_scores", None)
+        if joint_scores is not None:
+            return _call_with_accepted(joint_scores, list(self.members), **tensors)
         of_members = [_call_with_accepted(member.scores, **tensors) for member in self.members]
         return {name: _mean([scores[name] for scores in of_members]) for name in of_members[0]}
 

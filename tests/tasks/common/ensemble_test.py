@@ -9,7 +9,7 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model_from_file
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
+from allennlp.data import Batch, Vocabulary
 from allennlp.models import Model, load_archive
 from allennlp.predictors import Predictor
 from torch.testing import assert_close
@@ -55,6 +55,32 @@ def archives(tmp_path_factory, root):
         return [str(path / "model.tar.gz") for path in paths]
 
     return make
+
+
+def test_a_task_can_score_for_all_members_at_once(root, tmp_path):
+    """Coreference keeps the same spans for all members; averaging afterwards would mix scores of different spans."""
+    seeds = ("random_seed", "numpy_seed", "pytorch_seed")
+    members = [
+        train(
+            "fixtures/coref/baseline.jsonnet",
+            tmp_path / str(seed),
+            **{"trainer.num_epochs": 1},
+            **dict.fromkeys(seeds, seed),
+        )
+        for seed in range(2)
+    ]
+    archive = load_archive(train(ensemble_config(members), tmp_path / "ensemble"))
+    models = [load_archive(member).model.eval() for member in members]
+    (instance, *_) = archive.dataset_reader.read("fixtures/data/coref/dev.v4_gold_conll")
+    batch = Batch([instance])
+    batch.index_instances(archive.model.vocab)
+    tensors = batch.as_tensor_dict()
+    arguments = {name: tensors[name] for name in ("text", "speaker_ids", "genre")}
+    expected = models[0].joint_scores(models, **arguments)
+    scores = archive.model.eval().scores(**tensors)
+    assert scores["spans"] == expected["spans"]
+    assert_close(scores["antecedent_scores"], expected["antecedent_scores"])
+    assert not torch.allclose(scores["antecedent_scores"][0], models[0].scores(**arguments)["antecedent_scores"][0])
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,323 @@
+"""Model "elmo::coref": end-to-end coreference resolution."""
+
+from functools import partial
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import torch
+from allennlp.common import Lazy
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import Seq2SeqEncoder
+from allennlp.nn import InitializerApplicator
+from allennlp.nn.util import get_text_field_mask
+
+from elmo_plugin.tasks.coref.conll import Mention
+from elmo_plugin.tasks.coref.metrics import CoreferenceMetric
+from elmo_plugin.tasks.coref.modules import (
+    SPAN_BLOCK,
+    EncodedDocument,
+    FeedForwardScorer,
+    PairFeatures,
+    PairScorer,
+    SpanEmbedder,
+    Spans,
+    candidate_spans,
+    keep_best,
+    link,
+)
+from elmo_plugin.text import PlacedTextEmbedder
+
+PLACEMENTS = ("input", "output")
+GENRES = "genres"
+
+# How many words, padding included, are embedded and encoded at a time.
+_WORD_BLOCK = 2048
+
+
+class _Document(NamedTuple):
+    """A document of a batch, or a window of its sentences, without padding sentences."""
+
+    text: TextFieldTensors  # (num_sentences, num_tokens, ...)
+    lengths: List[int]  # of the sentences
+    speaker_ids: torch.Tensor  # (num_words,)
+    genre: torch.Tensor  # ()
+    first_word: int  # where it begins in the whole document
+
+    @property
+    def num_words(self) -> int:
+        return sum(self.lengths)
+
+
+@Model.register("elmo::coref")
+class CoreferenceResolver(Model):
+    """The coreference model of section 4 and A.6 of the ELMo paper, which is Lee et al.'s (2017):
+
+        x = [word vectors; character CNN; ELMo]                 `text_embedder`
+        h = biLSTM(x), sentence by sentence                     `encoder`
+        g = [h_first; h_last; sum_t a_t x_t; width]             a = softmax over the span of w . h
+        s_m(i) = FFNN(g_i)                                      for all spans of a sentence, up to `max_span_width`
+        s_a(i, j) = FFNN([g_i; g_j; g_i * g_j; phi(i, j)])      for the spans that are kept
+        s(i, j) = s_m(i) + s_m(j) + s_a(i, j), s(i, none) = 0
+        P(y_i = j) = softmax_j s(i, j)
+
+    The best `spans_per_word` * num_words spans are kept, none crossing another, and each is scored with up to
+    `max_antecedents` of those before it. Training maximises the probability of all gold antecedents of each kept span
+    together, or of none where it has none. Each span then joins its best antecedent's cluster.
+
+    Placements: `input`, beside the word vectors, in reach of the encoder and of the heads; `output`, beside h.
+
+    `lexical_dropout` is on the word vectors, `dropout` on h, the features and the hidden layers. Contextual vectors
+    have a dropout of their own. In training, a random `max_training_sentences` in a row are taken of a document.
+
+    A document's size is bounded by what its words take, not its spans or pairs: see modules.py.
+
+    Differs from Lee et al. in:
+    - No dropout within the recurrence of the LSTM, which torch's doesn't have, but on what it gives. An `encoder` of
+      AllenNLP's type `stacked_bidirectional_lstm` with a `recurrent_dropout_probability` has it, and is slower.
+    - One dropout mask a document for the values of the features, where they draw one a pair: a feature's share of the
+      first layer is computed once a value.
+    - The dropout mask of a span's width is drawn anew for the pairs: the spans that are kept are embedded again.
+    - The encoder's weights start as its type has it, not orthogonal; an `initializer` can change that.
+
+    Readings taken:
+    - Speakers are compared at the spans' first words. Documents without speakers have one and the same.
+    - The loss is the sum over a document's kept spans, as theirs, and the mean over the documents of a batch.
+    - The distance of two spans is counted in kept spans, as in their code, and has ten bins, of which one (for zero) is
+      never used.
+    - A genre that isn't in the training data has a feature of zeros.
+    """
+
+    default_predictor = "elmo::coref"
+
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        text_embedder: PlacedTextEmbedder,
+        encoder: Lazy[Seq2SeqEncoder],
+        hidden_dim: int = 150,
+        num_hidden_layers: int = 2,
+        feature_dim: int = 20,
+        max_span_width: int = 10,
+        spans_per_word: float = 0.4,
+        max_antecedents: int = 250,
+        max_training_sentences: int = 50,
+        lexical_dropout: float = 0.5,
+        dropout: float = 0.2,
+        initializer: InitializerApplicator = InitializerApplicator(),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(vocab, **kwargs)
+        text_embedder.check_placements(PLACEMENTS)
+        self.text_embedder = text_embedder
+        self.encoder = encoder.construct(input_size=text_embedder.input_dim)
+        encoded_dim = text_embedder.enhanced_dim(self.encoder.get_output_dim(), at="output")
+        self.head_scorer = torch.nn.Linear(encoded_dim, 1)
+        self.span_embedder = SpanEmbedder(text_embedder.input_dim, encoded_dim, max_span_width, feature_dim, dropout)
+        span_dim = self.span_embedder.get_output_dim()
+        scorer = partial(FeedForwardScorer, hidden_dim=hidden_dim, num_layers=num_hidden_layers, dropout=dropout)
+        self.mention_scorer = scorer(span_dim)
+        num_genres, unknown_genre = vocab.get_vocab_size(GENRES), vocab.get_token_index(vocab._oov_token, GENRES)
+        self.pair_scorer = PairScorer(span_dim, num_genres, unknown_genre, feature_dim, scorer, dropout)
+        self.lexical_dropout = torch.nn.Dropout(lexical_dropout)
+        self.dropout = torch.nn.Dropout(dropout)
+        self._max_span_width = max_span_width
+        self._spans_per_word = spans_per_word
+        self._max_antecedents = max_antecedents
+        self._max_training_sentences = max_training_sentences
+        self._metric = CoreferenceMetric()
+        initializer(self)
+
+    def forward(
+        self,
+        text: TextFieldTensors,
+        speaker_ids: torch.Tensor,
+        genre: torch.Tensor,
+        metadata: List[Dict[str, Any]],
+    ) -> Dict[str, Any]:
+        scores = self.scores(text, speaker_ids, genre)
+        output = self.decode(scores, metadata)
+        if "gold_clusters" in output:
+            output["loss"] = self._loss(scores, output["gold_clusters"])
+        return output
+
+    def scores(self, text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.Tensor) -> Dict[str, List[Any]]:
+        """For each document of the batch: the `spans` that were kept, and the scores of their antecedents.
+
+        `antecedent_scores`, (num_spans, 1 + num_antecedents), has no antecedent in the first column and then those
+        before the span, nearest first; it is minus infinity past the beginning. `windows` has the first and the last
+        word of what was read.
+        """
+        return self.joint_scores([self], text, speaker_ids, genre)
+
+    @staticmethod
+    def joint_scores(
+        members: Sequence["CoreferenceResolver"],
+        text: TextFieldTensors,
+        speaker_ids: torch.Tensor,
+        genre: torch.Tensor,
+    ) -> Dict[str, List[Any]]:
+        """The scores of several models together: the mean of their mention scores decides what is kept, once for all,
+        and then the means of their antecedent scores are those of the same spans.
+        """
+        scores: Dict[str, List[Any]] = {"spans": [], "antecedent_scores": [], "windows": []}
+        for document in _documents(text, speaker_ids, genre):
+            if members[0].training:
+                document = _window(document, members[0]._max_training_sentences)
+            spans, antecedent_scores = members[0]._score_document(members, document)
+            first_word = document.first_word
+            positions = zip(spans.firsts.tolist(), spans.lasts.tolist(), strict=True)
+            scores["spans"].append([Mention(first + first_word, last + first_word) for first, last in positions])
+            scores["antecedent_scores"].append(antecedent_scores)
+            scores["windows"].append((first_word, first_word + document.num_words - 1))
+        return scores
+
+    def decode(self, scores: Dict[str, List[Any]], metadata: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """The clusters for `scores`, which may be several models'. Counts metrics if there are gold clusters."""
+        output: Dict[str, Any] = {"clusters": []}
+        for spans, antecedent_scores in zip(scores["spans"], scores["antecedent_scores"], strict=True):
+            places_before = antecedent_scores.argmax(dim=1).tolist()
+            antecedents = [span - before if before else -1 for span, before in enumerate(places_before)]
+            output["clusters"].append([[spans[span] for span in cluster] for cluster in link(antecedents)])
+        for name in ("document_id", "part", "sentences"):
+            output[name] = [document[name] for document in metadata]
+        if all("clusters" in document for document in metadata):
+            gold = [document["clusters"] for document in metadata]
+            output["gold_clusters"] = [_within(*pair) for pair in zip(gold, scores["windows"], strict=True)]
+            self._metric(output["clusters"], output["gold_clusters"], scores["spans"])
+        return output
+
+    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
+        return self._metric.get_metric(reset)
+
+    def _score_document(
+        self, members: Sequence["CoreferenceResolver"], document: _Document
+    ) -> Tuple[Spans, torch.Tensor]:
+        encoded = [(member, member._encode(document)) for member in members]
+        candidates = candidate_spans(document.lengths, self._max_span_width, document.speaker_ids.device)
+        mention_scores = _mean([member._mention_scores(words, candidates) for member, words in encoded])
+        max_kept = max(1, int(self._spans_per_word * document.num_words))
+        kept = keep_best(candidates, mention_scores.detach(), max_kept)
+        spans = candidates.take(kept)
+        features = PairFeatures(document.speaker_ids[spans.firsts], document.genre)
+        pair_scores = _mean([member._pair_scores(words, spans, features) for member, words in encoded])
+        return spans, _antecedent_scores(mention_scores[kept], pair_scores)
+
+    def _encode(self, document: _Document) -> EncodedDocument:
+        """The words of all sentences in a row, a block of sentences at a time."""
+        blocks = []
+        for begin, end in _blocks(document.lengths, _WORD_BLOCK):
+            longest = max(document.lengths[begin:end])
+            text = self.text_embedder(_narrowed(document.text, begin, end, longest))
+            inputs = text.enhance(self.lexical_dropout(text.words), at="input")
+            encoded = self.dropout(self.encoder(inputs, text.mask))
+            encoded = text.enhance(encoded, at="output")
+            # Shape: (num_words_in_block, dim)
+            blocks.append((inputs[text.mask], encoded[text.mask]))
+        inputs, encoded = (torch.cat(vectors) for vectors in zip(*blocks, strict=True))
+        return EncodedDocument(inputs, encoded, self.head_scorer(encoded).squeeze(-1))
+
+    def _mention_scores(self, document: EncodedDocument, spans: Spans) -> torch.Tensor:
+        """Without ever holding the vectors of all spans, unless a gradient needs them."""
+        vectors = (self.span_embedder(document, block) for block in spans.blocks(SPAN_BLOCK))
+        return torch.cat([self.mention_scorer(of_block) for of_block in vectors])
+
+    def _pair_scores(self, document: EncodedDocument, spans: Spans, features: PairFeatures) -> torch.Tensor:
+        vectors = torch.cat([self.span_embedder(document, block) for block in spans.blocks(SPAN_BLOCK)])
+        return self.pair_scorer(vectors, features, self._max_antecedents)
+
+    @staticmethod
+    def _loss(scores: Dict[str, List[Any]], gold_clusters: List[List[List[Mention]]]) -> torch.Tensor:
+        """Section 4.3: minus the log of the probability of all gold antecedents of each span."""
+        losses = []
+        for spans, antecedent_scores, clusters in zip(
+            scores["spans"], scores["antecedent_scores"], gold_clusters, strict=True
+        ):
+            is_gold = _gold_antecedents(spans, clusters, antecedent_scores)
+            of_gold = antecedent_scores.masked_fill(~is_gold, -torch.inf).logsumexp(dim=1)
+            losses.append((antecedent_scores.logsumexp(dim=1) - of_gold).sum())
+        return torch.stack(losses).mean()
+
+
+def _documents(text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.Tensor) -> Iterator[_Document]:
+    # Shape: (batch_size, num_sentences)
+    lengths = get_text_field_mask(text, num_wrapping_dims=1).sum(dim=-1)
+    for row, sentence_lengths in enumerate(lengths.tolist()):
+        sentence_lengths = [length for length in sentence_lengths if length]  # padding comes last
+        own = {
+            indexer: {name: tensor[row, : len(sentence_lengths)] for name, tensor in tensors.items()}
+            for indexer, tensors in text.items()
+        }
+        num_words = sum(sentence_lengths)
+        yield _Document(own, sentence_lengths, speaker_ids[row, :num_words], genre[row], first_word=0)
+
+
+def _window(document: _Document, max_sentences: int) -> _Document:
+    """At most so many sentences in a row, from a random one on."""
+    num_sentences = len(document.lengths)
+    if num_sentences <= max_sentences:
+        return document
+    begin = int(torch.randint(num_sentences - max_sentences + 1, ()))
+    end = begin + max_sentences
+    first_word = sum(document.lengths[:begin])
+    lengths = document.lengths[begin:end]
+    longest = max(document.lengths)
+    return _Document(
+        _narrowed(document.text, begin, end, longest),
+        lengths,
+        document.speaker_ids[first_word : first_word + sum(lengths)],
+        document.genre,
+        first_word,
+    )
+
+
+def _narrowed(text: TextFieldTensors, begin: int, end: int, num_tokens: int) -> TextFieldTensors:
+    """Some of the sentences, without the padding that only others need."""
+    return {
+        indexer: {name: tensor[begin:end, :num_tokens] for name, tensor in tensors.items()}
+        for indexer, tensors in text.items()
+    }
+
+
+def _blocks(lengths: List[int], max_words: int) -> Iterator[Tuple[int, int]]:
+    """Runs of sentences that hold up to `max_words` words, padding included; one sentence at least."""
+    begin = longest = 0
+    for index, length in enumerate(lengths):
+        longest = max(longest, length)
+        if index > begin and longest * (index + 1 - begin) > max_words:
+            yield begin, index
+            begin, longest = index, length
+    yield begin, len(lengths)
+
+
+def _mean(tensors: List[torch.Tensor]) -> torch.Tensor:
+    return torch.stack(tensors).mean(dim=0)
+
+
+def _antecedent_scores(mention_scores: torch.Tensor, pair_scores: torch.Tensor) -> torch.Tensor:
+    """s(i, j), with s(i, none) = 0 in the first column: (num_spans, 1 + num_antecedents)."""
+    num_spans, num_antecedents = pair_scores.shape
+    places = torch.arange(num_spans, device=pair_scores.device).unsqueeze(1)
+    antecedents = (places - 1 - torch.arange(num_antecedents, device=pair_scores.device)).clamp(min=0)
+    total = pair_scores + mention_scores.unsqueeze(1) + mention_scores[antecedents]
+    return torch.cat([total.new_zeros(num_spans, 1), total], dim=1)
+
+
+def _within(clusters: List[List[Mention]], window: Tuple[int, int]) -> List[List[Mention]]:
+    """What of the gold clusters lies in the window that was read."""
+    first, last = window
+    inside = ([mention for mention in cluster if first <= mention[0] and mention[1] <= last] for cluster in clusters)
+    return [cluster for cluster in inside if cluster]
+
+
+def _gold_antecedents(
+    spans: List[Mention], clusters: List[List[Mention]], antecedent_scores: torch.Tensor
+) -> torch.Tensor:
+    """Where the scores are of a gold antecedent, or of none for a span that has none in reach."""
+    cluster_of = {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
+    numbers = torch.tensor([cluster_of.get(span, -1) for span in spans], device=antecedent_scores.device)
+    num_spans, num_columns = antecedent_scores.shape
+    places = torch.arange(num_spans, device=numbers.device).unsqueeze(1)
+    antecedents = places - 1 - torch.arange(num_columns - 1, device=numbers.device)
+    is_gold = (numbers.unsqueeze(1) == numbers[antecedents.clamp(min=0)]) & (numbers.unsqueeze(1) >= 0)
+    is_gold &= antecedents >= 0
+    return torch.cat([~is_gold.any(dim=1, keepdim=True), is_gold], dim=1)

@@ -1,0 +1,125 @@
+"""Predictor "elmo::coref": a document -> the clusters of phrases in it that speak of the same thing."""
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+from allennlp.common.util import JsonDict
+from allennlp.data import DatasetReader, Instance, Token
+from allennlp.models import Model
+from allennlp.predictors import Predictor
+
+from elmo_plugin.tasks.coref.conll import format_document
+
+OUTPUT_FORMATS = ("json", "conll")
+
+
+@Predictor.register("elmo::coref")
+class CoreferencePredictor(Predictor):
+    """Finds what speaks of the same thing in a document.
+
+        {"document": "Ada Byron waved. She left."}
+
+    gives
+
+        {"document_id": "document", "part": 0,
+         "sentences": [["Ada", "Byron", "waved", "."], ["She", "left", "."]],
+         "clusters": [[[0, 1], [4, 4]]],
+         "text": "Ada Byron waved. She left.",
+         "mentions": [[{"text": "Ada Byron", "start": 0, "end": 9, "first_token": 0, "last_token": 1},
+                       {"text": "She", "start": 17, "end": 20, "first_token": 4, "last_token": 4}]],
+         "marked_text": "[0 Ada Byron] waved. [0 She] left."}
+
+    A mention in `clusters` is its first and last token, counted through the document; `mentions` has the same ones with
+    their characters: `text[start:end]`. Text that is already tokenised goes in as `{"sentences": [["Ada", ...], ...]}`;
+    its `text` is the words with a space between each two. Besides, there may be `"genre": "bc"`, and with `sentences`
+    `"speakers": ["Bo", "Cy", ...]`, one for each of them.
+
+    To score a file with the official scorer, or with ours, write its format instead of JSON:
+
+        allennlp predict model.tar.gz test.v4_gold_conll --use-dataset-reader --batch-size 1 --silent \
+            --predictor-args '{"output_format": "conll"}' --output-file predictions.conll
+        python -m elmo_plugin.tasks.coref test.v4_gold_conll predictions.conll
+    """
+
+    def __init__(
+        self, model: Model, dataset_reader: DatasetReader, frozen: bool = True, output_format: str = "json"
+    ) -> None:
+        super().__init__(model, dataset_reader, frozen)
+        if output_format not in OUTPUT_FORMATS:
+            raise ValueError(f"output_format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
+        self._output_format = output_format
+
+    def predict(self, document: str) -> JsonDict:
+        return self.predict_json({"document": document})
+
+    def predict_instance(self, instance: Instance) -> JsonDict:
+        return self.predict_batch_instance([instance])[0]
+
+    def predict_batch_instance(self, instances: List[Instance]) -> List[JsonDict]:
+        outputs = super().predict_batch_instance(instances)
+        return [_with_mentions(output, instance) for output, instance in zip(outputs, instances, strict=True)]
+
+    def dump_line(self, outputs: JsonDict) -> str:
+        if self._output_format == "json":
+            return super().dump_line(outputs)
+        return format_document(outputs["document_id"], outputs["part"], outputs["sentences"], outputs["clusters"])
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        document, genre = json_dict.get("document"), json_dict.get("genre")
+        if _is_list_of_sentences(json_dict.get("sentences")):
+            sentences = [sentence for sentence in json_dict["sentences"] if sentence]
+            speakers = _speakers_of_words(json_dict, sentences)
+            return self._dataset_reader.text_to_instance(sentences, speakers, genre)
+        if "sentences" not in json_dict and isinstance(document, str):
+            if "speakers" in json_dict:
+                raise ValueError('predictor elmo::coref takes "speakers" with "sentences" only, one for each sentence')
+            return self._dataset_reader.text_to_instance(document, None, genre)
+        raise ValueError(
+            'predictor elmo::coref needs {"document": "Some text."} or {"sentences": [["Some", "text", "."], ...]}, '
+            f"got {json_dict}"
+        )
+
+
+def _is_list_of_sentences(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(sentence, list) and all(isinstance(word, str) for word in sentence) for sentence in value
+    )
+
+
+def _speakers_of_words(json_dict: JsonDict, sentences: List[List[str]]) -> Any:
+    speakers = json_dict.get("speakers")
+    if speakers is None:
+        return None
+    if not isinstance(speakers, list) or len(speakers) != len(sentences):
+        raise ValueError(
+            f'predictor elmo::coref needs one of "speakers" for each of the {len(sentences)} sentences, got {speakers}'
+        )
+    return [[speaker] * len(sentence) for speaker, sentence in zip(speakers, sentences, strict=True)]
+
+
+def _with_mentions(output: JsonDict, instance: Instance) -> JsonDict:
+    metadata = instance["metadata"]
+    tokens, text = metadata["tokens"], metadata["text"]  # type: ignore[index]
+    mentions = [[_mention(span, tokens, text) for span in cluster] for cluster in output["clusters"]]
+    return {**output, "text": text, "mentions": mentions, "marked_text": _marked(text, mentions)}
+
+
+def _mention(span: Sequence[int], tokens: List[Token], text: str) -> Dict[str, Any]:
+    first, last = span
+    start, end = tokens[first].idx, tokens[last].idx + len(str(tokens[last]))  # type: ignore[operator]
+    return {"text": text[start:end], "start": start, "end": end, "first_token": first, "last_token": last}
+
+
+def _marked(text: str, mentions: List[List[Dict[str, Any]]]) -> str:
+    """The text with brackets around mentions, and the number of its cluster after each that opens."""
+    marks: List[Tuple[int, int, int, str]] = []
+    for number, cluster in enumerate(mentions):
+        for mention in cluster:
+            start, end = mention["start"], mention["end"]
+            # At one place, what ends comes before what begins; the longer one opens first and closes last.
+            marks.append((end, 0, end - start, "]"))
+            marks.append((start, 1, start - end, f"[{number} "))
+    pieces, done = [], 0
+    for place, _, _, mark in sorted(marks):
+        pieces += [text[done:place], mark]
+        done = place
+    return "".join([*pieces, text[done:]])

@@ -1,0 +1,131 @@
+"""Exact match and F1 as SQuAD 1.1's evaluation script counts them, and the file that it reads."""
+
+import json
+import re
+import string
+from collections import Counter
+from os import PathLike
+from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple, Union
+
+import torch
+from allennlp.common.util import is_distributed
+from allennlp.training.metrics import Metric
+
+from elmo_plugin.tasks.squad.reader import load_articles, questions_of
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalize_answer(answer: str) -> str:
+    """What is compared of an answer: its words in lower case, without ASCII punctuation, a, an and the."""
+    without_punctuation = answer.lower().translate(_WITHOUT_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", without_punctuation).split())
+
+
+def exact_match(prediction: str, answer: str) -> float:
+    return float(normalize_answer(prediction) == normalize_answer(answer))
+
+
+def f1(prediction: str, answer: str) -> float:
+    """F1 of the words that two answers have in common, each as often as it is in both. Answers of no words have none
+    in common, so that two of them score 0, as in the script.
+    """
+    predicted_words, gold_words = normalize_answer(prediction).split(), normalize_answer(answer).split()
+    num_common = sum((Counter(predicted_words) & Counter(gold_words)).values())
+    if num_common == 0:
+        return 0.0
+    precision, recall = num_common / len(predicted_words), num_common / len(gold_words)
+    return 2 * precision * recall / (precision + recall)
+
+
+class Scores(NamedTuple):
+    """Exact match and F1 of a prediction, or their sums over several."""
+
+    exact_match: float
+    f1: float
+
+
+def score(prediction: str, answers: Sequence[str]) -> Scores:
+    """Each score by the answer for which it is highest, which needn't be the same."""
+    return Scores(
+        max(exact_match(prediction, answer) for answer in answers), max(f1(prediction, answer) for answer in answers)
+    )
+
+
+@Metric.register("elmo::squad")
+class SquadMetric(Metric):
+    """The means over questions of exact match and F1, as fractions of 1 under `em` and `f1`."""
+
+    supports_distributed = True
+
+    def __init__(self) -> None:
+        self._sums = Scores(0.0, 0.0)
+        self._num_questions = 0
+
+    def __call__(self, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> None:  # type: ignore[override]
+        """Counts a batch: a prediction for each question, and people's answers to it. Questions without any of these
+        don't count.
+        """
+        scores = [score(prediction, each) for prediction, each in zip(predictions, answers, strict=True) if each]
+        sums = (sum(each.exact_match for each in scores), sum(each.f1 for each in scores), len(scores))
+        for exact_matches, f1s, num_questions in _of_all_processes(sums):
+            self._sums = Scores(self._sums.exact_match + exact_matches, self._sums.f1 + f1s)
+            self._num_questions += num_questions
+
+    def get_metric(self, reset: bool = False) -> Dict[str, float]:
+        num_questions = max(self._num_questions, 1)
+        metrics = {"em": self._sums.exact_match / num_questions, "f1": self._sums.f1 / num_questions}
+        if reset:
+            self.reset()
+        return metrics
+
+    def reset(self) -> None:
+        self._sums = Scores(0.0, 0.0)
+        self._num_questions = 0
+
+
+def _of_all_processes(sums: Tuple[float, float, int]) -> List[Tuple[float, float, int]]:
+    """The sums of each process in distributed training."""
+    if not is_distributed():
+        return [sums]
+    gathered = [sums] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(gathered, sums)
+    return gathered
+
+
+def evaluate(data_file: str, predictions: Dict[str, str]) -> Dict[str, float]:
+    """What the script prints for answers by question id: percentages. A question without a prediction scores 0."""
+    sums, num_questions = [0.0, 0.0], 0
+    for _, question in questions_of(load_articles(data_file), data_file):
+        if not question.answers:
+            raise ValueError(f"{data_file}: question {question.id!r} has no answers to score against")
+        num_questions += 1
+        if question.id in predictions:
+            scores = score(predictions[question.id], [answer.text for answer in question.answers])
+            sums = [total + each for total, each in zip(sums, scores, strict=True)]
+    if num_questions == 0:
+        raise ValueError(f"{data_file}: no question to score")
+    return {name: 100.0 * total / num_questions for name, total in zip(Scores._fields, sums, strict=True)}
+
+
+def write_predictions(outputs: Iterable[Dict[str, Any]], file_path: Union[str, PathLike]) -> int:
+    """Writes the answers in the predictor's `outputs` for the script, `{"<id>": "<answer>", ...}`, one at a time.
+
+    Returns how many there are.
+    """
+    seen: Set[str] = set()
+    with open(file_path, "w", encoding="utf-8") as file:
+        for output in outputs:
+            question_id = output.get("id")
+            if not isinstance(question_id, str) or not question_id:
+                raise ValueError(
+                    f"a prediction has no id, by which the script could find its question: {str(output)[:200]}"
+                )
+            if question_id in seen:
+                raise ValueError(f"two predictions have the id {question_id!r}")
+            file.write(",\n" if seen else "{\n")
+            file.write(f"{json.dumps(question_id)}: {json.dumps(output['answer'], ensure_ascii=False)}")
+            seen.add(question_id)
+        file.write("\n}\n" if seen else "{}\n")
+    return len(seen)

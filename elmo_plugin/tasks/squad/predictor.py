@@ -1,0 +1,55 @@
+"""Predictor "elmo::squad": a passage and a question -> the answer."""
+
+from typing import Any, List, Union
+
+from allennlp.common.util import JsonDict
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+
+@Predictor.register("elmo::squad")
+class SquadPredictor(Predictor):
+    """Finds the words of a passage that answer a question.
+
+        {"passage": "Ada lives in London.", "question": "Where does Ada live?", "id": "17"}
+
+    gives (`id` may be left out, and is then empty; either text may be a list of tokens such as `["Ada", "lives", ...]`)
+
+        {"id": "17",
+         "passage": "Ada lives in London.",
+         "question": "Where does Ada live?",
+         "passage_tokens": ["Ada", "lives", "in", "London", "."],
+         "question_tokens": ["Where", "does", "Ada", "live", "?"],
+         "answer": "London", "start": 13, "end": 19, "first_token": 3, "last_token": 3, "probability": 0.81,
+         "n_best": [{"answer": "London", "start": 13, "end": 19, "first_token": 3, "last_token": 3,
+                     "probability": 0.81}, ...]}
+
+    `start` and `end` count characters of `passage`: `passage[start:end] == answer`. A passage of tokens is those with a
+    space between each two. The probability is P(start) P(end); `n_best` holds the best answers, best first.
+
+    For SQuAD's own evaluation script, or ours, which counts the same:
+
+        allennlp predict model.tar.gz dev-v1.1.json --use-dataset-reader --batch-size 32 --silent \
+            --output-file out.jsonl
+        python -m elmo_plugin.tasks.squad write out.jsonl predictions.json
+        python -m elmo_plugin.tasks.squad evaluate dev-v1.1.json predictions.json
+    """
+
+    def predict(self, passage: Union[str, List[str]], question: Union[str, List[str]]) -> JsonDict:
+        return self.predict_json({"passage": passage, "question": question})
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        for name in ("passage", "question"):
+            if not _is_text(json_dict.get(name)):
+                raise ValueError(
+                    'predictor elmo::squad needs {"passage": ..., "question": ...}, each a text or a list of tokens; '
+                    f"{name!r} is {json_dict.get(name)!r} in {json_dict}"
+                )
+        question_id = json_dict.get("id", "")
+        if not isinstance(question_id, str):
+            raise ValueError(f"predictor elmo::squad: 'id' must be a string, not {question_id!r}")
+        return self._dataset_reader.text_to_instance(json_dict["question"], json_dict["passage"], None, question_id)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(token, str) for token in value))

@@ -1,0 +1,329 @@
+"""DatasetReader "elmo::squad": passages, questions and answers in the format of SQuAD 1.1."""
+
+import bisect
+import gzip
+import json
+import logging
+import zlib
+from os import PathLike
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data.fields import Field, MetadataField, TensorField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_plugin.text.tokenizer import RuleBasedTokenizer
+
+logger = logging.getLogger(__name__)
+
+LONG_PASSAGES = ("truncate", "skip")
+NO_SPAN = (-100, -100)  # what torch's losses pass over
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+Text = Union[str, Sequence[str]]
+TokenSpan = Tuple[int, int]
+
+
+class Answer(NamedTuple):
+    """An answer, and the place of its first character in the passage."""
+
+    text: str
+    start: int
+
+
+class AlignedAnswer(NamedTuple):
+    """The tokens of an answer, first and last, and what had to be put up with to find them."""
+
+    span: Optional[TokenSpan]  # None if the answer isn't in the passage as far as that was read
+    was_moved: bool = False  # the text stood elsewhere than the file says
+    was_widened: bool = False  # the text begins or ends inside a token
+
+
+class Question(NamedTuple):
+    """A question of a file."""
+
+    id: str
+    text: str
+    answers: List[Answer]
+
+
+class _Passage(NamedTuple):
+    """A passage, its tokens as far as they are read, and a field that all its questions share."""
+
+    text: str
+    tokens: List[Token]
+    offsets: List[TokenSpan]  # of the characters that each token spans
+    num_cut: int  # how many tokens were left out
+    field: TextField
+
+
+@DatasetReader.register("elmo::squad")
+class SquadReader(DatasetReader):
+    """Reads SQuAD 1.1's JSON, plain or gzipped: `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ...,
+    "question": ..., "answers": [{"text": ..., "answer_start": ...}]}]}]}]}`. Questions without answers can be read, but
+    are neither learned from nor scored. SQuAD 2.0's unanswerable questions are refused: no model here can decline.
+
+    The answer to learn is the first that is found in the passage; scores count all. An answer that begins or ends
+    inside a token is widened to whole tokens. One that isn't where the file says is looked for, and the nearest
+    occurrence taken; if there is none, the question is scored but not learned from. The log says how many there are of
+    each.
+
+    tokenizer: for texts that aren't lists of tokens; `elmo::spacy` by default.
+    max_passage_tokens: the length of the longest passage to read whole.
+    long_passages: what becomes of longer ones. `truncate`: their first tokens are read; a question whose answer lies
+        past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
+    max_instances: how many questions of a file to look at; those that are left out count too.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Optional[Tokenizer] = None,
+        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
+        max_passage_tokens: Optional[int] = None,
+        long_passages: str = "truncate",
+        max_instances: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
+        )
+        if long_passages not in LONG_PASSAGES:
+            raise ConfigurationError(f'long_passages must be "truncate" or "skip", not {long_passages!r}')
+        if max_passage_tokens is not None and max_passage_tokens < 1:
+            raise ConfigurationError(f"max_passage_tokens must be 1 or more, or null, not {max_passage_tokens}")
+        self._tokenizer = tokenizer or RuleBasedTokenizer()
+        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        self._max_passage_tokens = max_passage_tokens
+        self._long_passages = long_passages
+
+    def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
+        counts = _Counts()
+        context, passage = None, None
+        for next_context, question in self.shard_iterable(_questions(str(file_path))):
+            try:
+                # Questions come passage by passage; what they share is made once.
+                if passage is None or next_context != context:
+                    context, passage = next_context, self._passage(next_context)
+                if passage.num_cut and self._long_passages == "skip":
+                    counts.num_skipped += 1
+                    continue
+                aligned = [align_answer(answer, passage.text, passage.offsets) for answer in question.answers]
+                counts.add(aligned)
+                yield self._instance(passage, question.text, question.id, question.answers, aligned)
+            except ValueError as error:
+                raise ConfigurationError(f"{file_path}, question {question.id!r}: {error}") from error
+        counts.log(str(file_path))
+
+    def text_to_instance(
+        self,
+        question: Text,
+        passage: Text,
+        answers: Optional[Sequence[Answer]] = None,
+        question_id: str = "",
+    ) -> Instance:
+        """An instance of two texts, each a string to tokenise or a list of tokens, which are then counted as if they
+        had a space between each two. `answers` are those of people, where they are known.
+        """
+        read = self._passage(passage)
+        aligned = None if answers is None else [align_answer(answer, read.text, read.offsets) for answer in answers]
+        return self._instance(read, question, question_id, answers or [], aligned)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        for name in ("passage", "question"):
+            instance[name].token_indexers = self._token_indexers  # type: ignore[attr-defined]
+
+    def _passage(self, text: Text) -> _Passage:
+        tokens = self._tokenize(text, "passage")
+        kept = tokens[: self._max_passage_tokens]
+        offsets = [_offsets(token) for token in kept]
+        text = text if isinstance(text, str) else " ".join(text)
+        return _Passage(text, kept, offsets, len(tokens) - len(kept), TextField(kept))
+
+    def _instance(
+        self,
+        passage: _Passage,
+        question: Text,
+        question_id: str,
+        answers: Sequence[Answer],
+        aligned: Optional[Sequence[AlignedAnswer]],
+    ) -> Instance:
+        question_tokens = self._tokenize(question, "question")
+        metadata: Dict[str, Any] = {
+            "id": question_id,
+            "passage": passage.text,
+            "question": question if isinstance(question, str) else " ".join(question),
+            "passage_tokens": [token.text for token in passage.tokens],
+            "question_tokens": [token.text for token in question_tokens],
+            "token_offsets": passage.offsets,
+            "answers": [answer.text for answer in answers],
+        }
+        fields: Dict[str, Field] = {
+            "passage": passage.field,
+            "question": TextField(question_tokens),
+            "metadata": MetadataField(metadata),
+        }
+        if aligned is not None:
+            span = next((answer.span for answer in aligned if answer.span is not None), NO_SPAN)
+            fields["answer_span"] = TensorField(torch.tensor(span), dtype=torch.long)
+        return Instance(fields)
+
+    def _tokenize(self, text: Text, name: str) -> List[Token]:
+        if isinstance(text, str):
+            tokens = self._tokenizer.tokenize(text)
+            if any(token.idx is None for token in tokens):
+                raise ConfigurationError(
+                    f"the tokenizer {type(self._tokenizer).__name__} doesn't say where in a text its tokens stand, "
+                    "without which answers can't be found; use one that does, such as elmo::spacy, without start and "
+                    "end tokens"
+                )
+        else:
+            tokens = _place(text)
+        if not tokens:
+            raise ValueError(f"the {name} holds no token")
+        return tokens
+
+
+def align_answer(answer: Answer, passage: str, offsets: Sequence[TokenSpan]) -> AlignedAnswer:
+    """The tokens of `passage`, at `offsets`, that hold an answer."""
+    text = answer.text.strip()
+    if not text:
+        return AlignedAnswer(None)
+    start = answer.start + len(answer.text) - len(answer.text.lstrip())
+    was_moved = passage[start : start + len(text)] != text
+    if was_moved:
+        places = _occurrences(text, passage)
+        if not places:
+            return AlignedAnswer(None)
+        start = min(places, key=lambda place: abs(place - start))
+    end = start + len(text)
+    # The first token that ends past the start, and the last one that starts before the end.
+    first = bisect.bisect_right(offsets, start, key=lambda offset: offset[1])
+    last = bisect.bisect_left(offsets, end, key=lambda offset: offset[0]) - 1
+    if first > last or end > offsets[-1][1]:
+        return AlignedAnswer(None, was_moved)
+    return AlignedAnswer((first, last), was_moved, (offsets[first][0], offsets[last][1]) != (start, end))
+
+
+class _Counts:
+    """How the answers that are learned from were found."""
+
+    def __init__(self) -> None:
+        self.num_questions = self.num_skipped = 0
+        self.num_unanswered = self.num_lost = self.num_moved = self.num_widened = 0
+
+    def add(self, aligned: Sequence[AlignedAnswer]) -> None:
+        self.num_questions += 1
+        found = next((answer for answer in aligned if answer.span is not None), None)
+        if not aligned:
+            self.num_unanswered += 1
+        elif found is None:
+            self.num_lost += 1
+        else:
+            self.num_moved += found.was_moved
+            self.num_widened += found.was_widened
+
+    def log(self, file_path: str) -> None:
+        logger.info(
+            "%s: %d questions. In %d the answer begins or ends inside a token and was widened; in %d it wasn't where "
+            "the file says but elsewhere in the passage.",
+            *(file_path, self.num_questions, self.num_widened, self.num_moved),
+        )
+        if self.num_skipped:
+            logger.info("%s: left out %d questions on passages that are too long", file_path, self.num_skipped)
+        if self.num_unanswered:
+            logger.warning("%s: %d questions have no answer to learn from", file_path, self.num_unanswered)
+        if self.num_lost:
+            logger.warning(
+                "%s: the answers of %d questions aren't in their passages as far as these are read; those are scored, "
+                "but not learned from",
+                *(file_path, self.num_lost),
+            )
+
+
+def load_articles(file_path: str) -> List[Dict[str, Any]]:
+    """The `data` of a SQuAD file."""
+    path = cached_path(file_path)
+    with open(path, "rb") as file:
+        # By content rather than by name: what is downloaded into a cache has another name.
+        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    try:
+        with gzip.open(path, "rb") if is_gzipped else open(path, "rb") as file:
+            content = json.loads(file.read().decode("utf-8"))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ConfigurationError(f"{file_path}: broken gzip data ({error})") from error
+    except ValueError as error:  # neither UTF-8 nor JSON
+        raise ConfigurationError(f"{file_path}: not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(
+            f'{file_path}: expected an object with "data", as in SQuAD 1.1, got a {_type(content)}'
+        )
+    return _get(content, "data", list, f"{file_path}")
+
+
+def questions_of(articles: List[Dict[str, Any]], file_path: str) -> Iterator[Tuple[str, Question]]:
+    """Each question of a SQuAD file's articles with its passage."""
+    for article_number, article in enumerate(articles, start=1):
+        at = f"{file_path}, article {article_number}"
+        for paragraph_number, paragraph in enumerate(_get(article, "paragraphs", list, at), start=1):
+            at_paragraph = f"{at}, paragraph {paragraph_number}"
+            context = _get(paragraph, "context", str, at_paragraph)
+            for question_number, question in enumerate(_get(paragraph, "qas", list, at_paragraph), start=1):
+                yield context, _question(question, f"{at_paragraph}, question {question_number}")
+
+
+def _questions(file_path: str) -> Iterator[Tuple[str, Question]]:
+    return questions_of(load_articles(file_path), file_path)
+
+
+def _question(question: Any, at: str) -> Question:
+    question_id = _get(question, "id", str, at)
+    at = f"{at} ({question_id!r})"
+    if question.get("is_impossible"):
+        raise ConfigurationError(
+            f"{at} has no answer in the passage: the file is of SQuAD 2.0, but elmo::squad is for SQuAD 1.1, where "
+            "each question has one; leave such questions out"
+        )
+    answers = _get(question, "answers", list, at) if "answers" in question else []
+    return Question(
+        question_id,
+        _get(question, "question", str, at),
+        [Answer(_get(answer, "text", str, at), _get(answer, "answer_start", int, at)) for answer in answers],
+    )
+
+
+def _get(where: Any, key: str, expected: type, at: str) -> Any:
+    if not isinstance(where, dict):
+        raise ConfigurationError(f"{at}: expected an object with {key!r}, got a {_type(where)}")
+    if not isinstance(where.get(key), expected):
+        got = f"is a {_type(where[key])}" if key in where else f"is missing; there are {', '.join(sorted(where))}"
+        raise ConfigurationError(f"{at}: {key!r} must be a {expected.__name__}, but {got}")
+    return where[key]
+
+
+def _type(value: Any) -> str:
+    return type(value).__name__
+
+
+def _offsets(token: Token) -> TokenSpan:
+    start: int = token.idx  # type: ignore[assignment]  # tokens without a place are refused
+    return start, start + len(str(token)) if token.idx_end is None else token.idx_end
+
+
+def _place(words: Sequence[str]) -> List[Token]:
+    """Tokens of text that is already tokenised, as if they had a space between each two."""
+    tokens, start = [], 0
+    for word in words:
+        tokens.append(Token(word, start, start + len(word)))
+        start += len(word) + 1
+    return tokens
+
+
+def _occurrences(text: str, passage: str) -> List[int]:
+    places, place = [], passage.find(text)
+    while place >= 0:
+        places.append(place)
+        place = passage.find(text, place + 1)
+    return places

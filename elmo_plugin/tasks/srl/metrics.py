@@ -1,0 +1,54 @@
+"""Span F1 as srl-eval counts it, for a trainer."""
+
+from typing import Dict, List, Sequence
+
+import torch
+from allennlp.common.util import is_distributed
+from allennlp.training.metrics import Metric
+
+from elmo_plugin.tasks.srl.srl_eval import SrlCounts
+
+
+@Metric.register("elmo::srl")
+class SrlMetric(Metric):
+    """Precision, recall and F1 of arguments, V excluded and continuations joined, overall and for each type.
+
+    The scores are fractions of 1, under `precision`, `recall` and `f1`, and under `f1-ARG0` and the like; `perfect` is
+    the fraction of predicates all of whose arguments are right. Before anything is counted there are no scores.
+    """
+
+    supports_distributed = True
+
+    def __init__(self) -> None:
+        self._counts = SrlCounts()
+
+    def __call__(  # type: ignore[override]
+        self, predicted_tags: Sequence[Sequence[str]], gold_tags: Sequence[Sequence[str]]
+    ) -> None:
+        counts = SrlCounts()
+        for gold, predicted in zip(gold_tags, predicted_tags, strict=True):
+            counts.add_proposition(gold, predicted)
+        for each in _of_all_processes(counts):
+            self._counts.add(each)
+
+    def get_metric(self, reset: bool = False) -> Dict[str, float]:
+        metrics: Dict[str, float] = {}
+        counts = self._counts
+        if counts.num_propositions:
+            metrics = {**counts.scores()._asdict(), "perfect": counts.num_perfect / counts.num_propositions}
+        metrics.update({f"f1-{type_}": counts.scores(type_).f1 for type_ in counts.types})
+        if reset:
+            self.reset()
+        return metrics
+
+    def reset(self) -> None:
+        self._counts = SrlCounts()
+
+
+def _of_all_processes(counts: SrlCounts) -> List[SrlCounts]:
+    """The counts of each process in distributed training; they may have met different types, so no tensor would do."""
+    if not is_distributed():
+        return [counts]
+    gathered: List[SrlCounts] = [counts] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(gathered, counts)
+    return gathered

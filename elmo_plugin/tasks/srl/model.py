@@ -1,0 +1,174 @@
+"""Model "elmo::srl": a deep LSTM that tags the arguments of a predicate."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+from allennlp.common import Lazy
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import TextFieldTensors, Vocabulary
+from allennlp.models import Model
+from allennlp.modules import Seq2SeqEncoder
+from allennlp.nn import InitializerApplicator
+
+from elmo_plugin.tasks.common.decoding import tag_constraints, viterbi
+from elmo_plugin.tasks.srl.metrics import SrlMetric
+from elmo_plugin.tasks.srl.reader import UNKNOWN_TAG_ID
+from elmo_plugin.text import EmbeddedText, PlacedTextEmbedder
+
+PLACEMENTS = ("input", "output")
+
+
+@Model.register("elmo::srl")
+class SrlTagger(Model):
+    """The semantic role labeler of section 4 and A.5 of the ELMo paper, which is that of He et al. (2017):
+
+        x = [word vectors; ELMo; embedding of "is this word the predicate?"]
+        h = LSTM_8(... LSTM_2(LSTM_1(x)))            `encoder`, of alternating directions
+        log P(y_k | x) = log softmax(linear(h_k))    for the BIO tags y of each word k
+
+    Training maximises the log probability of the gold tags. Decoding finds the sequence with the highest sum of log
+    probabilities among those that are well-formed in BIO; it isn't done while training.
+
+    Placements: `input`, beside the word vectors; `output`, beside what the topmost LSTM gives.
+
+    The text of a sentence is embedded once for all of its predicates in a batch, found by the words in `metadata`.
+
+    Differs from the paper in: nothing that it says.
+
+    Readings taken, where A.5 is short:
+    - "Gradients are clipped if their value exceeds 1.0" is said of each number (`grad_clipping`); He et al.'s code
+      rescales the gradient's norm, which is training_configs/srl/ablations/clip_by_norm.jsonnet.
+    - The loss of a batch is the mean over its predicates of the mean over the sentence's words, as in AllenNLP's own
+      labeler, on which the paper's was built.
+    - Exactly one word is marked as the predicate, even where the brackets (V*) hold several.
+    - Dropout "on all hidden layers" is He et al.'s: one mask for each layer and sentence on what the layer gives, to
+      its next step and to the next layer.
+    - Since predicates share their sentence's ELMo vectors, they share the dropout on them, too.
+    - An ensemble averages log probabilities, which is He et al.'s product of experts.
+    """
+
+    default_predictor = "elmo::srl"
+
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        text_embedder: PlacedTextEmbedder,
+        encoder: Lazy[Seq2SeqEncoder],
+        predicate_dim: int = 100,
+        label_namespace: str = "labels",
+        initializer: InitializerApplicator = InitializerApplicator(),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(vocab, **kwargs)
+        text_embedder.check_placements(PLACEMENTS)
+        self.text_embedder = text_embedder
+        self.predicate_embedding = torch.nn.Embedding(2, predicate_dim)
+        self.encoder = encoder.construct(input_size=text_embedder.input_dim + predicate_dim)
+        self._tags = _tags(vocab, label_namespace)
+        encoded_dim = text_embedder.enhanced_dim(self.encoder.get_output_dim(), at="output")
+        self.output_layer = torch.nn.Linear(encoded_dim, len(self._tags))
+        torch.nn.init.orthogonal_(self.output_layer.weight)
+        torch.nn.init.zeros_(self.output_layer.bias)
+        self._constraints = tag_constraints("BIO", self._tags)
+        self._metric = SrlMetric()
+        initializer(self)
+
+    def forward(
+        self,
+        tokens: TextFieldTensors,
+        predicate_indicator: torch.Tensor,
+        tags: Optional[torch.Tensor] = None,
+        metadata: Optional[List[Dict[str, Any]]] = None,
+    ) -> Dict[str, Any]:
+        scores = self.scores(tokens, predicate_indicator, metadata)
+        output: Dict[str, Any] = {} if self.training else self.decode(scores, metadata)
+        if tags is not None:
+            output["loss"] = _mean_nll(scores["log_probabilities"], tags, scores["mask"])
+        return output
+
+    def scores(
+        self,
+        tokens: TextFieldTensors,
+        predicate_indicator: torch.Tensor,
+        metadata: Optional[List[Dict[str, Any]]] = None,
+    ) -> Dict[str, torch.Tensor]:
+        """`log_probabilities` of the tags, (batch_size, num_tokens, num_tags), and the mask."""
+        text = self._embed(tokens, metadata)
+        # Shape: (batch_size, num_tokens, input_dim + predicate_dim)
+        inputs = torch.cat([text.input, self.predicate_embedding(predicate_indicator)], dim=-1)
+        encoded = text.enhance(self.encoder(inputs, text.mask), at="output")
+        return {"log_probabilities": self.output_layer(encoded).log_softmax(dim=-1), "mask": text.mask}
+
+    def decode(
+        self, scores: Dict[str, torch.Tensor], metadata: Optional[List[Dict[str, Any]]] = None
+    ) -> Dict[str, Any]:
+        """The best tags for `scores`, which may be the mean of several models'. Counts arguments if `metadata` holds
+        the gold tags.
+        """
+        with torch.no_grad():
+            decoded = viterbi(scores["log_probabilities"], scores["mask"], self._constraints)
+        output: Dict[str, Any] = {"tags": self._names(decoded.tag_ids, scores["mask"])}
+        if metadata is not None:
+            for name in metadata[0]:
+                output[name] = [predicate[name] for predicate in metadata]
+        if "gold_tags" in output:
+            self._metric(output["tags"], output["gold_tags"])
+        return output
+
+    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
+        return self._metric.get_metric(reset)
+
+    def _embed(self, tokens: TextFieldTensors, metadata: Optional[List[Dict[str, Any]]]) -> EmbeddedText:
+        """The text of each row, with each different sentence embedded once."""
+        if metadata is None:
+            return self.text_embedder(tokens)
+        first_rows, sentence_ids = _sentences(metadata)
+        if len(first_rows) == len(metadata):
+            return self.text_embedder(tokens)
+        device = self.predicate_embedding.weight.device
+        rows = torch.tensor(first_rows, device=device)
+        distinct = {
+            indexer: {name: tensor.index_select(0, rows) for name, tensor in tensors.items()}
+            for indexer, tensors in tokens.items()
+        }
+        text = self.text_embedder(distinct)
+        of_row = torch.tensor(sentence_ids, device=device)
+        placed = {placement: vectors.index_select(0, of_row) for placement, vectors in text.placed.items()}
+        words, input_, mask = (part.index_select(0, of_row) for part in (text.words, text.input, text.mask))
+        return EmbeddedText(words, input_, mask, placed)
+
+    def _names(self, tag_ids: torch.Tensor, mask: torch.Tensor) -> List[List[str]]:
+        rows = zip(tag_ids.tolist(), mask.sum(dim=-1).tolist(), strict=True)
+        return [[self._tags[tag_id] for tag_id in row[:length]] for row, length in rows]
+
+
+def _sentences(metadata: List[Dict[str, Any]]) -> Tuple[List[int], List[int]]:
+    """The first row of each different sentence, and the number of each row's sentence among these."""
+    numbers: Dict[Tuple[str, ...], int] = {}
+    first_rows: List[int] = []
+    sentence_ids: List[int] = []
+    for row, predicate in enumerate(metadata):
+        number = numbers.setdefault(tuple(predicate["tokens"]), len(numbers))
+        if number == len(first_rows):
+            first_rows.append(row)
+        sentence_ids.append(number)
+    return first_rows, sentence_ids
+
+
+def _mean_nll(log_probabilities: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The mean over rows of the mean over a row's tokens; tags that aren't in the vocabulary don't count."""
+    counted = mask & (tags != UNKNOWN_TAG_ID)
+    # Shape: (batch_size, num_tokens)
+    of_gold = log_probabilities.gather(-1, tags.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    of_rows = of_gold.masked_fill(~counted, 0.0).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
+    return -of_rows.mean()
+
+
+def _tags(vocab: Vocabulary, namespace: str) -> Dict[int, str]:
+    tags = vocab.get_index_to_token_vocabulary(namespace)
+    if not tags:
+        raise ConfigurationError(
+            f"model elmo::srl: the vocabulary's namespace {namespace!r} holds no tags; are the training data tagged, "
+            "and is this the dataset reader's label_namespace?"
+        )
+    return tags

@@ -1,0 +1,151 @@
+"""Predictor "elmo::srl": a sentence -> who did what to whom."""
+
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+from allennlp.common.util import JsonDict
+from allennlp.data import Instance
+from allennlp.predictors import Predictor
+
+from elmo_plugin.tasks.common.spans import chunks
+
+
+class _Text(NamedTuple):
+    """A sentence, and where in it each word begins and ends."""
+
+    sentence: str
+    words: List[str]
+    places: List[Any]
+
+
+@Predictor.register("elmo::srl")
+class SrlPredictor(Predictor):
+    """Finds the arguments of the predicates in a sentence.
+
+        {"sentence": "Ada met Bo.", "predicate_indices": [1]}
+
+    gives
+
+        {"sentence": "Ada met Bo.",
+         "tokens": ["Ada", "met", "Bo", "."],
+         "frames": [{"predicate": "met",
+                     "predicate_index": 1,
+                     "tags": ["B-ARG0", "B-V", "B-ARG1", "O"],
+                     "arguments": [{"type": "ARG0", "text": "Ada", "start": 0, "end": 3,
+                                    "first_token": 0, "last_token": 0}, ...],
+                     "description": "[ARG0: Ada] [V: met] [ARG1: Bo] ."}]}
+
+    `start` and `end` count characters of `sentence`. Text that is already tokenised goes in as
+    `{"tokens": ["Ada", "met", "Bo"]}`. `predicate_indices` are numbers of tokens, from 0; where they aren't given, the
+    dataset reader's `predicate_finder` finds them.
+
+    To score a tagged file, with the official scorer or with ours:
+
+        allennlp predict model.tar.gz test.gold_conll --use-dataset-reader --batch-size 64 --silent \
+            --output-file predictions.jsonl
+        python -m elmo_plugin.tasks.srl predictions.jsonl --gold-props gold.txt --predicted-props predicted.txt
+        perl srl-eval.pl gold.txt predicted.txt
+
+    Each of its lines has one predicate: the keys `tokens`, `predicate_index`, `tags`, `gold_tags` and `place`.
+    """
+
+    def predict(self, sentence: str) -> JsonDict:
+        return self.predict_json({"sentence": sentence})
+
+    def predict_json(self, inputs: JsonDict) -> JsonDict:
+        return self.predict_batch_json([inputs])[0]
+
+    def predict_batch_json(self, inputs: List[JsonDict]) -> List[JsonDict]:
+        texts = [self._text(each) for each in inputs]
+        predicates = self._predicates(inputs, texts)
+        instances = [
+            self._dataset_reader.text_to_instance(text.words, index)
+            for text, indices in zip(texts, predicates, strict=True)
+            for index in indices
+        ]
+        tags = iter([output["tags"] for output in self.predict_batch_instance(instances)] if instances else [])
+        return [
+            {
+                "sentence": text.sentence,
+                "tokens": text.words,
+                "frames": [_frame(text, index, next(tags)) for index in indices],
+            }
+            for text, indices in zip(texts, predicates, strict=True)
+        ]
+
+    def _json_to_instance(self, json_dict: JsonDict) -> Instance:
+        raise NotImplementedError("a sentence has as many instances as predicates; use predict_json")
+
+    def _text(self, json_dict: JsonDict) -> _Text:
+        words, sentence = json_dict.get("tokens"), json_dict.get("sentence")
+        if isinstance(words, list) and all(isinstance(word, str) for word in words):
+            text = _joined(words)
+        elif words is None and isinstance(sentence, str):
+            tokens = self._dataset_reader.tokenize(sentence)  # type: ignore[attr-defined]
+            text = _Text(sentence, [str(token) for token in tokens], [(token.idx, token.idx_end) for token in tokens])
+            if any(None in place for place in text.places):
+                text = _joined(text.words)  # some tokenizers give no places
+        else:
+            raise ValueError(
+                'predictor elmo::srl needs {"sentence": "some text"} or {"tokens": ["some", "words"]}, and perhaps '
+                f'{{"predicate_indices": [1]}}; got {json_dict}'
+            )
+        if not text.words:
+            raise ValueError(f"there is no token to tag in {json_dict}")
+        return text
+
+    def _predicates(self, inputs: Sequence[JsonDict], texts: Sequence[_Text]) -> List[List[int]]:
+        predicates = [each.get("predicate_indices") for each in inputs]
+        to_find = [number for number, indices in enumerate(predicates) if indices is None]
+        if to_find:
+            sentences = [texts[number].words for number in to_find]
+            found = self._dataset_reader.find_predicates(sentences)  # type: ignore[attr-defined]
+            for number, indices in zip(to_find, found, strict=True):
+                predicates[number] = indices
+        for indices, text in zip(predicates, texts, strict=True):
+            _check_indices(indices, text)
+        return predicates  # type: ignore[return-value]
+
+
+def _check_indices(indices: Any, text: _Text) -> None:
+    is_list = isinstance(indices, list) and all(type(index) is int for index in indices)
+    if not is_list or any(not 0 <= index < len(text.words) for index in indices):
+        raise ValueError(
+            f"predicate_indices must be a list of numbers from 0 to {len(text.words) - 1}, of the tokens {text.words}; "
+            f"got {indices!r}"
+        )
+
+
+def _joined(words: List[str]) -> _Text:
+    """The words with a space between each two."""
+    places = []
+    start = 0
+    for word in words:
+        places.append((start, start + len(word)))
+        start += len(word) + 1
+    return _Text(" ".join(words), words, places)
+
+
+def _frame(text: _Text, predicate_index: int, tags: List[str]) -> Dict[str, Any]:
+    arguments = []
+    description = list(text.words)
+    for start, end, type_ in chunks(tags):
+        first, last = text.places[start][0], text.places[end - 1][1]
+        arguments.append(
+            {
+                "type": type_,
+                "text": text.sentence[first:last],
+                "start": first,
+                "end": last,
+                "first_token": start,
+                "last_token": end - 1,
+            }
+        )
+        description[start] = f"[{type_}: {description[start]}"
+        description[end - 1] += "]"
+    return {
+        "predicate": text.words[predicate_index],
+        "predicate_index": predicate_index,
+        "tags": tags,
+        "arguments": arguments,
+        "description": " ".join(description),
+    }

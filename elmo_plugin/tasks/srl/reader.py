@@ -1,0 +1,126 @@
+"""DatasetReader "elmo::srl": predicates and their arguments, from the files of OntoNotes."""
+
+from os import PathLike
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer, Vocabulary
+from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
+from allennlp.data.token_indexers import SingleIdTokenIndexer
+
+from elmo_plugin.tasks.srl.conll import Sentence, read_sentences
+from elmo_plugin.tasks.srl.predicates import PredicateFinder, SpacyPredicateFinder
+from elmo_plugin.text import RuleBasedTokenizer
+
+# Parts of speech of the Penn Treebank, and the universal ones.
+VERBAL_PARTS_OF_SPEECH = ("V", "AUX", "MD")
+UNKNOWN_TAG_ID = -100
+
+
+@DatasetReader.register("elmo::srl")
+class SrlReader(DatasetReader):
+    """Reads the columns of CoNLL-2012, from one file or from all `*gold_conll` files below a folder, gzipped or not:
+
+        doc 0 0 Ada   NNP (TOP(S(NP*)  -    -  - - (PERSON) (ARG0*)  -
+        doc 0 1 met   VBD (VP*         meet 01 - - *        (V*)     -
+        doc 0 2 Bo    NNP (NP*)))      -    -  - - (PERSON) (ARG1*)  -
+
+    There is one instance for each predicate, which is the word with the frameset (01 above) that its column belongs to,
+    or, in files without framesets, the one where its brackets (V*) begin; a sentence without one has no instance. Tags
+    are in BIO, with continuations (C-ARG1) and references (R-ARG1) as labels of their own.
+
+    verbal_predicates_only: leaves out predicates whose part of speech isn't a verb's, such as nouns.
+    max_tokens: leaves out longer sentences; for training data only.
+    tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
+    predicate_finder: for text without predicates, as predictors get; `spacy` by default.
+    """
+
+    def __init__(
+        self,
+        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
+        tokenizer: Optional[Tokenizer] = None,
+        predicate_finder: Optional[PredicateFinder] = None,
+        verbal_predicates_only: bool = False,
+        max_tokens: Optional[int] = None,
+        label_namespace: str = "labels",
+        max_instances: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
+        )
+        if max_tokens is not None and max_tokens < 1:
+            raise ConfigurationError(f"reader elmo::srl: max_tokens must be 1 or more, or null, not {max_tokens}")
+        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
+        self._tokenizer = tokenizer or RuleBasedTokenizer()
+        self._predicate_finder = predicate_finder or SpacyPredicateFinder()
+        self._verbal_predicates_only = verbal_predicates_only
+        self._max_tokens = max_tokens
+        self._label_namespace = label_namespace
+
+    def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
+        # Sentences are shared out among processes, not predicates, so that those of a sentence stay together.
+        for sentence in self.shard_iterable(self._sentences(str(file_path))):
+            for frame in sentence.frames:
+                yield self.text_to_instance(sentence.words, frame.predicate_index, frame.tags, sentence.place)
+
+    def text_to_instance(
+        self,
+        words: Sequence[str],
+        predicate_index: int,
+        tags: Optional[Sequence[str]] = None,
+        place: Optional[str] = None,
+    ) -> Instance:
+        """An instance of one predicate of a sentence. `place` tells sentences with the same words apart."""
+        if not 0 <= predicate_index < len(words):
+            raise ValueError(f"there is no word {predicate_index} among the {len(words)} of {' '.join(words)!r}")
+        text_field = TextField([Token(word) for word in words])
+        indicator = [int(index == predicate_index) for index in range(len(words))]
+        metadata: Dict[str, Any] = {"tokens": list(words), "predicate_index": predicate_index, "place": place}
+        fields: Dict[str, Field] = {
+            "tokens": text_field,
+            "predicate_indicator": SequenceLabelField(indicator, text_field, "predicate_labels"),
+            "metadata": MetadataField(metadata),
+        }
+        if tags is not None:
+            metadata["gold_tags"] = list(tags)
+            fields["tags"] = TagField(list(tags), text_field, self._label_namespace)
+        return Instance(fields)
+
+    def apply_token_indexers(self, instance: Instance) -> None:
+        instance["tokens"].token_indexers = self._token_indexers  # type: ignore[attr-defined]
+
+    def tokenize(self, text: str) -> List[Token]:
+        return self._tokenizer.tokenize(text)
+
+    def find_predicates(self, sentences: List[List[str]]) -> List[List[int]]:
+        """The numbers of the words that are predicates, for each sentence."""
+        return self._predicate_finder.find(sentences)
+
+    def _sentences(self, file_path: str) -> Iterator[Sentence]:
+        for sentence in read_sentences(str(cached_path(file_path))):
+            if self._max_tokens is not None and len(sentence.words) > self._max_tokens:
+                continue
+            if self._verbal_predicates_only:
+                parts_of_speech = sentence.parts_of_speech
+                verbal = [
+                    frame
+                    for frame in sentence.frames
+                    if parts_of_speech[frame.predicate_index].startswith(VERBAL_PARTS_OF_SPEECH)
+                ]
+                sentence = sentence._replace(frames=verbal)
+            if sentence.frames:
+                yield sentence
+
+
+class TagField(SequenceLabelField):
+    """Tags, of which some may be new: in test data there are labels too rare to be in training data.
+
+    A model can't predict such a tag and has no loss for it, but what it misses is to be counted.
+    """
+
+    __slots__: List[str] = []
+
+    def index(self, vocab: Vocabulary) -> None:
+        known = vocab.get_token_to_index_vocabulary(self._label_namespace)
+        self._indexed_labels = [known.get(str(label), UNKNOWN_TAG_ID) for label in self.labels]

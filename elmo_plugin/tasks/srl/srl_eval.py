@@ -1,0 +1,147 @@
+"""The scorer of CoNLL-2005, srl-eval.pl, in Python: the same counts, the same report, and the files that it reads."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from elmo_plugin.tasks.common.spans import chunks
+from elmo_plugin.tasks.srl.conll import CONTINUATION, PREDICATE, Frame
+
+EXCLUDED = (PREDICATE,)
+
+
+class SpanScores(NamedTuple):
+    """Fractions of 1. What has no denominator is 0, as in srl-eval."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+class Argument(NamedTuple):
+    """A type and the pieces of an argument, each from its first word to the one past its last."""
+
+    type: str
+    pieces: Tuple[Tuple[int, int], ...]
+
+
+def arguments(tags: Sequence[str]) -> Set[Argument]:
+    """The arguments in a predicate's tags, where a C-X is a further piece of the last X before it.
+
+    Without an X before it, a C-X is an X itself. References, R-X, are arguments of a type of their own.
+    """
+    pieces: List[Tuple[str, List[Tuple[int, int]]]] = []
+    last_of_type: Dict[str, List[Tuple[int, int]]] = {}
+    for start, end, label in chunks(tags):
+        type_ = label.removeprefix(CONTINUATION)
+        if type_ != label and type_ in last_of_type:
+            last_of_type[type_].append((start, end))
+        else:
+            last_of_type[type_] = [(start, end)]
+            pieces.append((type_, last_of_type[type_]))
+    return {Argument(type_, tuple(parts)) for type_, parts in pieces}
+
+
+@dataclass
+class SrlCounts:
+    """What srl-eval counts. An argument is correct if its type and all of its pieces are; V is counted apart."""
+
+    num_propositions: int = 0
+    num_perfect: int = 0
+    correct: Counter = field(default_factory=Counter)  # arguments by type, V among them
+    excess: Counter = field(default_factory=Counter)
+    missed: Counter = field(default_factory=Counter)
+
+    def add_proposition(self, gold_tags: Sequence[str], predicted_tags: Sequence[str]) -> None:
+        """Counts one predicate's arguments."""
+        if len(gold_tags) != len(predicted_tags):
+            raise ValueError(f"a sentence has {len(gold_tags)} gold tags but {len(predicted_tags)} predicted ones")
+        gold, predicted = arguments(gold_tags), arguments(predicted_tags)
+        self.num_propositions += 1
+        self.num_perfect += all(argument.type in EXCLUDED for argument in gold ^ predicted)
+        self.correct.update(argument.type for argument in gold & predicted)
+        self.excess.update(argument.type for argument in predicted - gold)
+        self.missed.update(argument.type for argument in gold - predicted)
+
+    def add(self, other: "SrlCounts") -> None:
+        self.num_propositions += other.num_propositions
+        self.num_perfect += other.num_perfect
+        self.correct.update(other.correct)
+        self.excess.update(other.excess)
+        self.missed.update(other.missed)
+
+    @property
+    def types(self) -> List[str]:
+        """The types of arguments that were met, V not among them."""
+        met = self.correct.keys() | self.excess.keys() | self.missed.keys()
+        return sorted(met - set(EXCLUDED))
+
+    def scores(self, type_: Optional[str] = None) -> SpanScores:
+        """Of the arguments of one type, or of all but V."""
+        return SpanScores(*(percentage / 100 for percentage in _percentages(*self._counts(type_))))
+
+    def report(self, num_sentences: int) -> str:
+        """srl-eval's text, to the letter."""
+        perfect = 100 * self.num_perfect / self.num_propositions if self.num_propositions else 0.0
+        rule = "-" * 60
+        lines = [
+            f"Number of Sentences    :      {num_sentences:6d}",
+            f"Number of Propositions :      {self.num_propositions:6d}",
+            f"Percentage of perfect props : {perfect:6.2f}",
+            "",
+            "{:>10}   {:>6}  {:>6}  {:>6}   {:>6}  {:>6}  {:>6}".format(
+                "", "corr.", "excess", "missed", "prec.", "rec.", "F1"
+            ),
+            rule,
+            self._line("Overall", self._counts()),
+            "-" * 10,
+            *(self._line(type_, self._counts(type_)) for type_ in self.types),
+            rule,
+            *(self._line(type_, self._counts(type_)) for type_ in EXCLUDED if any(self._counts(type_))),
+            rule,
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _counts(self, type_: Optional[str] = None) -> Tuple[int, int, int]:
+        types = self.types if type_ is None else [type_]
+        correct, excess, missed = (
+            sum(counter[type_] for type_ in types) for counter in (self.correct, self.excess, self.missed)
+        )
+        return correct, excess, missed
+
+    @staticmethod
+    def _line(name: str, counts: Tuple[int, int, int]) -> str:
+        numbers = "{:6d}  {:6d}  {:6d}   {:6.2f}  {:6.2f}  {:6.2f}".format(*counts, *_percentages(*counts))
+        return f"{name:>10}   {numbers}"
+
+
+def format_props(words: Sequence[str], frames: Iterable[Frame]) -> str:
+    """A sentence as srl-eval reads it: the predicates in the first column, then a column of brackets for each.
+
+    A word has one predicate at most there; of several frames of one word, ValueError is raised.
+    """
+    ordered = sorted(frames, key=lambda frame: frame.predicate_index)
+    predicates = ["-"] * len(words)
+    for predicate_index, _ in ordered:
+        if predicates[predicate_index] != "-":
+            raise ValueError(f"two frames have the predicate {words[predicate_index]!r}, word {predicate_index}")
+        # A predicate written as '-' would be none.
+        predicates[predicate_index] = words[predicate_index] if words[predicate_index] != "-" else "--"
+    columns = [predicates, *(tags_to_brackets(frame.tags) for frame in ordered)]
+    return "".join(" ".join(row) + "\n" for row in zip(*columns, strict=True)) + "\n"
+
+
+def tags_to_brackets(tags: Sequence[str]) -> List[str]:
+    """`B-ARG0 I-ARG0 B-V` -> `(ARG0* *) (V*)`."""
+    brackets = ["*"] * len(tags)
+    for start, end, label in chunks(tags):
+        brackets[start] = f"({label}{brackets[start]}"
+        brackets[end - 1] += ")"
+    return brackets
+
+
+def _percentages(correct: int, excess: int, missed: int) -> Tuple[float, float, float]:
+    precision = 100 * correct / (correct + excess) if correct + excess else 0.0
+    recall = 100 * correct / (correct + missed) if correct + missed else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return precision, recall, f1

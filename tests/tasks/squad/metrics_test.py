@@ -1,0 +1,135 @@
+import gzip
+import json
+
+import pytest
+
+from elmo_plugin.tasks.squad.__main__ import main
+from elmo_plugin.tasks.squad.metrics import (
+    SquadMetric,
+    evaluate,
+    exact_match,
+    f1,
+    normalize_answer,
+    score,
+    write_predictions,
+)
+
+
+@pytest.mark.parametrize(
+    "answer, normal",
+    [
+        ("The Harrow Bridge", "harrow bridge"),
+        ("an apple, a pear and the plum!", "apple pear and plum"),
+        ("  two \t goats\n", "two goats"),
+        ("Bram's", "brams"),
+        ("1930-1931", "19301931"),
+        ("1930\u20131931", "1930\u20131931"),  # a dash that isn't ASCII stays
+        ("theatre", "theatre"),
+        ("the-atre", "theatre"),  # punctuation goes before articles do
+        ("A.", ""),
+        ("$5", "5"),
+    ],
+)
+def test_normalisation(answer, normal):
+    assert normalize_answer(answer) == normal
+
+
+def test_exact_match_is_of_normal_forms():
+    assert exact_match("the Tamm.", "Tamm") == 1
+    assert exact_match("river Tamm", "Tamm") == 0
+
+
+@pytest.mark.parametrize(
+    "prediction, answer, expected",
+    [
+        ("grey stone", "grey stone", 1),
+        ("stone grey", "grey stone", 1),  # a bag of words
+        ("three arches of stone", "three arches", 2 * (2 / 4 * 1) / (2 / 4 + 1)),
+        ("very very old", "very old", 2 * (2 / 3 * 1) / (2 / 3 + 1)),  # the second "very" has no counterpart
+        ("iron", "stone", 0),
+        ("the", "a", 0),  # no words, nothing in common
+        ("", "iron", 0),
+    ],
+)
+def test_f1(prediction, answer, expected):
+    assert f1(prediction, answer) == pytest.approx(expected)
+
+
+def test_two_answers_without_words_match_exactly_but_have_no_f1():
+    assert score("the", ["a"]) == (1.0, 0.0)
+
+
+def test_score_is_the_best_over_all_answers():
+    assert score("forty years", ["forty", "for forty years", "forty years"]) == (1.0, 1.0)
+    scores = score("forty long years", ["forty", "forty years"])
+    assert scores.exact_match == 0
+    assert scores.f1 == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))
+
+
+def test_metric_is_the_mean_over_questions_of_all_batches_until_reset():
+    metric = SquadMetric()
+    assert metric.get_metric() == {"em": 0, "f1": 0}
+    metric(["iron", "stone"], [["iron"], ["iron"]])
+    metric(["the grey stone"], [["grey stone", "stone"]])
+    metric(["grey stone"], [["stone"]])
+    assert metric.get_metric(reset=True) == pytest.approx({"em": 2 / 4, "f1": (1 + 0 + 1 + 2 / 3) / 4})
+    assert metric.get_metric() == {"em": 0, "f1": 0}
+
+
+def test_questions_without_answers_do_not_count():
+    metric = SquadMetric()
+    metric(["iron", "stone"], [["iron"], []])
+    assert metric.get_metric() == {"em": 1, "f1": 1}
+
+
+@pytest.fixture
+def data_file(tmp_path):
+    qas = [
+        {"id": "a", "question": "?", "answers": [{"text": "iron", "answer_start": 0}]},
+        {"id": "b", "question": "?", "answers": [{"text": "old iron", "answer_start": 0}]},
+        {"id": "c", "question": "?", "answers": [{"text": "iron", "answer_start": 0}]},
+    ]
+    path = tmp_path / "data.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": qas}]}]}).encode()))
+    return str(path)
+
+
+def test_evaluation_gives_percentages_and_counts_what_is_missing_as_wrong(data_file):
+    scores = evaluate(data_file, {"a": "the iron", "b": "iron", "unknown": "iron"})
+    assert scores == pytest.approx({"exact_match": 100 / 3, "f1": 100 * (1 + 2 / 3) / 3})
+
+
+def test_predictions_are_written_as_one_object(tmp_path):
+    outputs = [{"id": "a", "answer": 'an "é"'}, {"id": "b", "answer": "x\ny"}]
+    assert write_predictions(iter(outputs), tmp_path / "predictions.json") == 2
+    written = json.loads((tmp_path / "predictions.json").read_text(encoding="utf-8"))
+    assert written == {"a": 'an "é"', "b": "x\ny"}
+
+
+def test_no_predictions_are_an_empty_object(tmp_path):
+    assert write_predictions([], tmp_path / "predictions.json") == 0
+    assert json.loads((tmp_path / "predictions.json").read_text(encoding="utf-8")) == {}
+
+
+@pytest.mark.parametrize(
+    "outputs, complaint",
+    [([{"id": "", "answer": "x"}], "has no id"), ([{"id": "a", "answer": "x"}] * 2, "two predictions have the id 'a'")],
+)
+def test_predictions_that_cannot_be_told_apart_are_refused(outputs, complaint, tmp_path):
+    with pytest.raises(ValueError, match=complaint):
+        write_predictions(outputs, tmp_path / "predictions.json")
+
+
+def test_command_writes_and_scores(data_file, tmp_path, capsys):
+    outputs, predictions = tmp_path / "out.jsonl", str(tmp_path / "predictions.json")
+    outputs.write_text("".join(json.dumps({"id": name, "answer": "iron"}) + "\n" for name in "abc") + "\n")
+    main(["write", str(outputs), predictions])
+    assert capsys.readouterr().out == f"wrote 3 answers to {predictions}\n"
+    main(["evaluate", data_file, predictions])
+    assert json.loads(capsys.readouterr().out) == pytest.approx({"exact_match": 200 / 3, "f1": 100 * (2 + 2 / 3) / 3})
+
+
+def test_broken_line_of_outputs_is_named(tmp_path):
+    (tmp_path / "out.jsonl").write_text('{"id": "a", "answer": "x"}\n{"id"\n')
+    with pytest.raises(ValueError, match="out.jsonl, line 2: not JSON"):
+        main(["write", str(tmp_path / "out.jsonl"), str(tmp_path / "predictions.json")])

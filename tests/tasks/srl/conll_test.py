@@ -1,0 +1,142 @@
+import gzip
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.tasks.srl.conll import BracketError, Frame, brackets_to_tags, read_sentences
+
+
+def line(word, *columns, part_of_speech="NN", frameset="-", separator="   "):
+    lemma = "-" if frameset == "-" else word
+    before = ["doc", "0", "0", word, part_of_speech, "*", lemma, frameset, "-", "-", "*"]
+    return separator.join([*before, *columns, "-"]) + "\n"
+
+
+ADA_MET_BO = line("Ada", "(ARG0*)") + line("met", "(V*)", part_of_speech="VBD", frameset="01") + line("Bo", "(ARG1*)")
+QUIET = line("Quiet") + line("!")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="file.gold_conll"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return str(path)
+
+    return write
+
+
+def test_brackets_become_bio():
+    brackets = "(ARG1* *) (V*) (C-ARG1* * *) (R-ARG1*) (R-ARG1*) *".split()
+    expected = "B-ARG1 I-ARG1 B-V B-C-ARG1 I-C-ARG1 I-C-ARG1 B-R-ARG1 B-R-ARG1 O"
+    assert brackets_to_tags(brackets) == expected.split()
+
+
+@pytest.mark.parametrize(
+    "brackets, index, message",
+    [
+        ("* *)", 1, "closes an argument, but none is open"),
+        ("(ARG0* (V*) *)", 1, r"opens an argument inside of \(ARG0, which is still open"),
+        ("* (ARG0* *", 1, r"the argument \(ARG0 is never closed"),
+        ("* (ARG0)", 1, r"expected .* got '\(ARG0\)'"),
+        ("(* *)", 0, r"got '\(\*'"),
+        ("(A*(B*))", 0, "expected"),
+        ("- *", 0, "got '-'"),
+    ],
+)
+def test_broken_brackets_are_found(brackets, index, message):
+    with pytest.raises(BracketError, match=message) as error:
+        brackets_to_tags(brackets.split())
+    assert error.value.index == index
+
+
+def test_a_sentence_has_words_parts_of_speech_and_frames(write):
+    (sentence,) = read_sentences(write(ADA_MET_BO))
+    assert sentence.words == ["Ada", "met", "Bo"]
+    assert sentence.parts_of_speech == ["NN", "VBD", "NN"]
+    assert sentence.frames == [Frame(1, ["B-ARG0", "B-V", "B-ARG1"])]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n#end document\n"])
+def test_sentences_are_told_apart_by_blank_lines_and_documents(write, end):
+    path = write("#begin document (doc); part 000\n" + ADA_MET_BO + "\n\n" + QUIET + end)
+    sentences = list(read_sentences(path))
+    assert [sentence.words for sentence in sentences] == [["Ada", "met", "Bo"], ["Quiet", "!"]]
+    assert [sentence.place for sentence in sentences] == [f"{path}:2", f"{path}:7"]
+
+
+def test_a_hash_sign_can_be_a_word_of_a_document_named_with_one(write):
+    (sentence,) = read_sentences(write(line("#").replace("doc", "#1")))
+    assert sentence.words == ["#"]
+
+
+def test_columns_may_be_separated_by_tabs_and_words_may_hold_other_spaces(write):
+    (sentence,) = read_sentences(write(line("10\u00a0000", separator="\t")))
+    assert sentence.words == ["10\u00a0000"]
+
+
+def test_the_frameset_tells_the_predicate_of_a_column(write):
+    text = line("cross", "(V*") + line("reference", "*)", frameset="01")
+    (sentence,) = read_sentences(write(text))
+    assert sentence.frames == [Frame(1, ["B-V", "I-V"])]
+
+
+def test_without_framesets_the_brackets_do(write):
+    (sentence,) = read_sentences(write(line("Ada", "(ARG0*)") + line("met", "(V*)")))
+    assert sentence.frames[0].predicate_index == 1
+
+
+def test_without_either_there_is_an_error(write):
+    path = write("\n" + line("Ada", "(ARG0*)") + line("met", "*"))
+    with pytest.raises(ConfigurationError, match=f"{path}, line 2: column 12 marks no predicate"):
+        list(read_sentences(path))
+
+
+def test_all_files_below_a_folder_are_read_in_order_gzipped_or_not(write, tmp_path):
+    write(line("second"), "b/x.gold_conll")
+    write(line("first"), "a/deep/y.gold_conll.gz")
+    write("not a column file", "a/readme.txt")
+    assert [sentence.words for sentence in read_sentences(str(tmp_path))] == [["first"], ["second"]]
+
+
+def test_a_gzipped_file_is_known_by_its_content(write, tmp_path):
+    write(ADA_MET_BO, "file.gz")
+    (tmp_path / "file.gz").rename(tmp_path / "plainly_named")
+    assert len(list(read_sentences(str(tmp_path / "plainly_named")))) == 1
+
+
+@pytest.mark.parametrize("name", ["file.gold_conll", "file.gold_conll.gz"])
+def test_broken_brackets_are_named_by_file_line_and_column(write, name):
+    path = write("#begin document (doc); part 000\n" + QUIET + "\n" + line("Ada", "(ARG0*") + line("met", "(V*)"), name)
+    with pytest.raises(ConfigurationError, match=rf"{path}, line 6: column 12: '\(V\*\)' opens an argument inside"):
+        list(read_sentences(path))
+
+
+def test_lines_of_another_length_are_named(write):
+    path = write(line("Ada", "(ARG0*)") + line("met"))
+    with pytest.raises(ConfigurationError, match=f"{path}, line 2: expected 13 columns .* got 12"):
+        list(read_sentences(path))
+
+
+def test_other_files_are_refused(write, tmp_path):
+    with pytest.raises(ConfigurationError, match="line 1: expected the 11 columns of CoNLL-2012.* got 2"):
+        list(read_sentences(write("Ada B-PER\n")))
+    with pytest.raises(ConfigurationError, match="holds no sentence"):
+        list(read_sentences(write("\n\n")))
+    with pytest.raises(ConfigurationError, match="no file or folder"):
+        list(read_sentences(str(tmp_path / "missing")))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigurationError, match="no file whose name ends with gold_conll or gold_conll.gz"):
+        list(read_sentences(str(tmp_path / "empty")))
+
+
+def test_bytes_that_arent_text_are_named(tmp_path):
+    path = tmp_path / "file.gold_conll"
+    path.write_bytes(ADA_MET_BO.encode() + b"\n\xff\xfe\n")
+    with pytest.raises(ConfigurationError, match="can't be read"):
+        list(read_sentences(str(path)))
+    truncated = tmp_path / "file.gold_conll.gz"
+    truncated.write_bytes(gzip.compress(ADA_MET_BO.encode() * 50)[:-20])
+    with pytest.raises(ConfigurationError, match="file.gold_conll.gz, after line"):
+        list(read_sentences(str(truncated)))
