@@ -5,7 +5,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "elmo_plugin"
 
-# Which folders a folder may import from; CONTRIBUTING.md draws the arrows.
+# Which folders a folder may import from; CONTRIBUTING.md draws the arrows. `files.py` is below all of them.
 MAY_IMPORT = {
     "characters": {"characters"},
     "bilm": {"bilm", "characters"},
@@ -31,7 +31,9 @@ def test_a_folder_imports_only_from_where_its_arrows_point(folder):
     for path in (PACKAGE / folder).rglob("*.py"):
         for module in imported_modules(path):
             if module.startswith("elmo_plugin."):
-                assert module.split(".")[1] in MAY_IMPORT[folder], f"{path.relative_to(PACKAGE)} imports {module}"
+                assert module.split(".")[1] in MAY_IMPORT[folder] | {"files"}, (
+                    f"{path.relative_to(PACKAGE)} imports {module}"
+                )
 
 
 def test_no_task_imports_another():

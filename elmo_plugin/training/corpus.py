@@ -5,16 +5,13 @@ are what `str.split()` finds; lines without any are skipped.
 """
 
 import glob
-import gzip
-import io
 import logging
 import os
-import zlib
 from array import array
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy
 from allennlp.common.checks import ConfigurationError
@@ -22,14 +19,14 @@ from allennlp.common.file_utils import cached_path
 from allennlp.common.tqdm import Tqdm
 from allennlp.common.util import is_global_primary
 
+from elmo_plugin.files import read_lines
+
 logger = logging.getLogger(__name__)
 
 Shard = TypeVar("Shard")
 Item = TypeVar("Item")
 
-GZIP_MAGIC = b"\x1f\x8b"
 DEFAULT_SHUFFLE_BUFFER = 100_000
-_LINES_PER_PROGRESS_UPDATE = 4096
 _NOTHING = object()
 
 
@@ -69,51 +66,6 @@ def _expand(path: str) -> List[str]:
     if not files:
         raise ConfigurationError(f"{path}: {kind}")
     return files
-
-
-def read_lines(
-    path: str, skip_blank: bool = True, advance: Callable[[int], Any] = lambda num_bytes: None
-) -> Iterator[str]:
-    """The lines of a plain or gzipped text file.
-
-    Lines end at a newline byte only, so that a character such as U+2028 inside a sentence is white space and no
-    line's end. `advance` is told from time to time how many further bytes of the file have been read.
-    """
-    line_number = num_bytes_told = 0
-    try:
-        with open(path, "rb") as file:
-            for line_number, line in enumerate(_unzipped(file, path), start=1):
-                text = line.decode("utf-8")
-                if line_number == 1:
-                    text = text.removeprefix("\ufeff")
-                if line_number % _LINES_PER_PROGRESS_UPDATE == 0:
-                    position = file.tell()
-                    advance(position - num_bytes_told)
-                    num_bytes_told = position
-                if not skip_blank or (text and not text.isspace()):
-                    yield text
-            advance(file.tell() - num_bytes_told)
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(
-            f"{path}:{line_number}: this line isn't UTF-8: {error.reason} at byte {error.start} of the line. "
-            "Convert the file first, for example with iconv."
-        ) from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ConfigurationError(
-            f"{path}:{line_number + 1}: the gzip data is cut off or damaged here ({error}). "
-            "Fetch or compress the file again."
-        ) from error
-
-
-def _unzipped(file: BinaryIO, path: str) -> BinaryIO:
-    magic = file.read(len(GZIP_MAGIC))
-    file.seek(0)
-    if magic == GZIP_MAGIC:
-        # The wrapper finds the ends of lines in C; GzipFile's own readline takes a call in Python for each.
-        return io.BufferedReader(gzip.GzipFile(fileobj=file))
-    if path.endswith(".gz"):
-        raise ConfigurationError(f"{path}:1: the name ends in .gz, but the file doesn't start as gzip data does")
-    return file
 
 
 @dataclass(frozen=True)

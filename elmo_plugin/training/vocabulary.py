@@ -10,7 +10,8 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
 
 from elmo_plugin.characters.mapping import BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN
-from elmo_plugin.training.corpus import SentenceSource, TextFiles, read_lines
+from elmo_plugin.files import read_lines
+from elmo_plugin.training.corpus import SentenceSource, TextFiles
 
 logger = logging.getLogger(__name__)
 

@@ -125,3 +125,20 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
             temporary.write_text("half")
             raise KeyError
     assert [path.name for path in tmp_path.iterdir()] == ["kept"] and (tmp_path / "kept").read_text() == "old"
+
+
+def test_compact_weights_are_rounded_to_bfloat16_and_load_in_any_reader(make_bilm_files, tmp_path):
+    bilm = BiLmSource.from_files(*make_bilm_files())
+    checkpoint.write(bilm, tmp_path / "w.hdf5", tmp_path / "o.json", compact=True)
+    for name, array in datasets(tmp_path / "w.hdf5").items():
+        assert array.dtype == numpy.float32 and not (array.view(numpy.uint32) & 0xFFFF).any(), name
+    rounded = BiLmSource.from_files(str(tmp_path / "o.json"), str(tmp_path / "w.hdf5"))
+    for name, parameter in bilm.named_parameters():
+        torch.testing.assert_close(rounded.get_parameter(name), parameter.bfloat16().float(), rtol=0, atol=0)
+
+
+def test_compact_weights_take_less_than_half_the_room(tmp_path):
+    bilm = BiLm(BiLmOptions(projection_dim=64, cell_dim=128, filters=((1, 16), (2, 32))))
+    checkpoint.write(bilm, tmp_path / "plain.hdf5", tmp_path / "o.json")
+    checkpoint.write(bilm, tmp_path / "compact.hdf5", tmp_path / "o.json", compact=True)
+    assert (tmp_path / "compact.hdf5").stat().st_size < 0.5 * (tmp_path / "plain.hdf5").stat().st_size

@@ -1,5 +1,6 @@
 import sys
 
+import h5py
 import pytest
 from allennlp.commands import main
 from allennlp.common.checks import ConfigurationError
@@ -32,6 +33,13 @@ def test_nothing_is_overwritten_unless_told_to(bilm, tmp_path):
     assert (tmp_path / "weights.hdf5").read_text() == "precious"
     bilm_export.export("model.tar.gz", str(tmp_path), force=True)
     assert (tmp_path / "weights.hdf5").read_bytes() != b"precious"
+
+
+def test_compact_rounds_the_weights(bilm, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["allennlp", "bilm-export", "model.tar.gz", str(tmp_path), "--compact"])
+    main()
+    with h5py.File(tmp_path / "weights.hdf5") as file:
+        assert not (file["char_embed"][...].view("uint32") & 0xFFFF).any()
 
 
 def test_help_shows_an_example(monkeypatch, capsys):

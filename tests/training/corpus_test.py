@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_plugin.training.corpus import SentenceOrder, TextFiles, find_shards, read_lines
+from elmo_plugin.training.corpus import SentenceOrder, TextFiles, find_shards
 
 TEXT = "the cat sat\n\na dog barked loudly\n \t \nNaïve 日本\n"
 SENTENCES = [["the", "cat", "sat"], ["a", "dog", "barked", "loudly"], ["Naïve", "日本"]]
@@ -81,50 +81,11 @@ def test_a_shard_named_twice_is_refused(tmp_path):
         find_shards([shard, str(tmp_path / "*.txt")])
 
 
-def test_text_that_is_not_utf8_is_refused_with_file_and_line(tmp_path):
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"fine\nna\xefve\n")
-    with pytest.raises(ConfigurationError, match=r"latin.txt:2: this line isn't UTF-8: .* at byte 2"):
-        list(read_lines(str(path)))
-
-
-def test_gzip_data_cut_off_is_refused_with_file_and_line(tmp_path):
-    path = tmp_path / "text.txt.gz"
-    path.write_bytes(gzip.compress("".join(f"sentence {n}\n" for n in range(1000)).encode())[:-200])
-    with pytest.raises(ConfigurationError, match=r"text.txt.gz:\d+: the gzip data is cut off"):
-        list(read_lines(str(path)))
-
-
-def test_damaged_gzip_data_is_refused_with_file_and_line(tmp_path):
-    path = tmp_path / "text.txt.gz"
-    data = bytearray(gzip.compress(TEXT.encode()))
-    data[-6] ^= 255  # in the checksum
-    path.write_bytes(data)
-    with pytest.raises(ConfigurationError, match=r"text.txt.gz:\d+: the gzip data is cut off or damaged"):
-        list(read_lines(str(path)))
-
-
-def test_plain_text_that_is_named_gz_is_refused(tmp_path):
-    path = tmp_path / "text.gz"
-    path.write_text(TEXT)
-    with pytest.raises(ConfigurationError, match="text.gz:1: the name ends in .gz"):
-        list(read_lines(str(path)))
-
-
 @pytest.mark.parametrize("use", [lambda source: source.sentences(), lambda source: source.lengths()])
 def test_a_corpus_without_sentences_is_refused_by_name(tmp_path, use):
     source = TextFiles(write(tmp_path / "blank.txt", "\n \n"))
     with pytest.raises(ConfigurationError, match="blank.txt: there isn't a single sentence"):
         list(use(source))
-
-
-def test_progress_adds_up_to_the_size_of_the_file(tmp_path):
-    for name in ("text.txt", "text.txt.gz"):
-        path = write(tmp_path / name, "some words\n" * 10_000)
-        steps = []
-        list(read_lines(path, advance=steps.append))
-        assert sum(steps) == (tmp_path / name).stat().st_size
-        assert len(steps) == 3
 
 
 def test_a_long_sentence_is_split_and_the_log_says_so(tmp_path, caplog):

@@ -10,21 +10,19 @@ A mention of the cluster 0 opens with `(0` and closes with `0)`; one of a single
 mentions at a word are separated by `|`, and a word with none has `-`. A blank line ends a sentence.
 """
 
-import gzip
 import re
-import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
+
+from elmo_plugin.files import numbered_lines
 
 NO_SPEAKER = "-"
 
 Clusters = List[List["Mention"]]
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _WORD_COLUMN, _SPEAKER_COLUMN = 3, 9
 _MIN_COLUMNS = 5  # document, part, number, word; and the coreference, which is last
 _MIN_COLUMNS_WITH_SPEAKER = 12
@@ -56,7 +54,7 @@ def read_documents(file_path: str) -> Iterator[Document]:
     """The documents of a plain or gzipped file. What is wrong with it is an error that names the line."""
     parser: Optional[_Parser] = None
     line_number = 0
-    for line_number, line in _lines(file_path):
+    for line_number, line in numbered_lines(file_path, skip_blank=False):
         place = f"{file_path}, line {line_number}"
         if line.startswith("#begin document"):
             if parser is not None:
@@ -169,19 +167,3 @@ class _Parser:
             raise ConfigurationError(f"{place}: the document {self._document.id} ends, but holds no word")
         self._document.clusters = sorted(sorted(mentions) for mentions in self._mentions.values())
         return self._document
-
-
-def _lines(file_path: str) -> Iterator[Tuple[int, str]]:
-    path = cached_path(file_path)
-    with open(path, "rb") as file:
-        # By content rather than by name: what is downloaded into a cache has another name.
-        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    line_number = 0
-    with gzip.open(path, "rb") if is_gzipped else open(path, "rb") as file:
-        try:
-            for line_number, line in enumerate(file, start=1):
-                yield line_number, line.decode("utf-8-sig" if line_number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"{file_path}, line {line_number}: not UTF-8 ({error})") from error
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ConfigurationError(f"{file_path}, after line {line_number}: broken gzip data ({error})") from error

@@ -5,11 +5,11 @@ from os import PathLike
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.files import numbered_lines
 from elmo_plugin.tasks.common.spans import SCHEMES, TagError, check_scheme, convert_tags, detect_scheme
 from elmo_plugin.text import RuleBasedTokenizer
 
@@ -141,23 +141,17 @@ def _sentences(file_path: str) -> Iterator[List[_Row]]:
 
 def _rows(file_path: str) -> Iterator[Optional[_Row]]:
     """A file's rows, and None for what separates sentences. Checks that all have the same number of columns."""
-    num_columns = line_number = 0
-    with open(cached_path(file_path), encoding="utf-8") as file:
-        try:
-            for line_number, line in enumerate(file, start=1):
-                columns = _BETWEEN_COLUMNS.split(line.strip(" \t\r\n\ufeff"))
-                if columns[0] in ("", DOCUMENT_START):
-                    yield None
-                    continue
-                num_columns = num_columns or len(columns)
-                if len(columns) != num_columns or num_columns < 2:
-                    expected = (
-                        "a token and its tag" if num_columns < 2 else f"{num_columns} columns as in the lines before"
-                    )
-                    raise ConfigurationError(
-                        f"{file_path}, line {line_number}: expected {expected}, separated by spaces or tabs; got "
-                        f"{len(columns)}: {line.strip()!r}"
-                    )
-                yield _Row(line_number, columns[0], columns[-1])
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"{file_path}, after line {line_number}: not UTF-8 ({error})") from error
+    num_columns = 0
+    for line_number, line in numbered_lines(file_path, skip_blank=False):
+        columns = _BETWEEN_COLUMNS.split(line.strip(" \t\r\n"))
+        if columns[0] in ("", DOCUMENT_START):
+            yield None
+            continue
+        num_columns = num_columns or len(columns)
+        if len(columns) != num_columns or num_columns < 2:
+            expected = "a token and its tag" if num_columns < 2 else f"{num_columns} columns as in the lines before"
+            raise ConfigurationError(
+                f"{file_path}, line {line_number}: expected {expected}, separated by spaces or tabs; got "
+                f"{len(columns)}: {line.strip()!r}"
+            )
+        yield _Row(line_number, columns[0], columns[-1])

@@ -1,18 +1,16 @@
 """DatasetReader "elmo::snli": pairs of sentences in SNLI's and MultiNLI's own format, or as tab-separated lines."""
 
-import gzip
 import json
 import logging
-import zlib
 from os import PathLike
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.fields import Field, LabelField, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.files import numbered_lines
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
 logger = logging.getLogger(__name__)
@@ -21,7 +19,6 @@ LABELS = ("entailment", "neutral", "contradiction")
 NO_GOLD_LABEL = "-"  # the annotators didn't agree
 COLUMNS = ("premise", "hypothesis", "label")
 
-_GZIP_MAGIC = b"\x1f\x8b"
 # The keys of a jsonl line that hold the premise and the hypothesis, by what the tokens are taken from.
 _JSON_KEYS = {
     "text": ("sentence1", "sentence2"),
@@ -144,7 +141,7 @@ class SnliReader(DatasetReader):
         file_format = self._file_format or _format_by_name(file_path)
         if file_format == "tsv" and self._tokens_from == "parse":
             raise ConfigurationError(f"{file_path} holds no parses; set tokens_from to 'text' to read a tsv file")
-        lines = _lines(file_path)
+        lines = ((number, line.rstrip("\r\n")) for number, line in numbered_lines(file_path))
         return self._json_pairs(file_path, lines) if file_format == "jsonl" else self._tsv_pairs(file_path, lines)
 
     def _json_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
@@ -185,25 +182,6 @@ def _format_by_name(file_path: str) -> str:
         f"can't tell the format of {file_path} by its name, which ends neither in .jsonl nor in .tsv (either may be "
         "followed by .gz); set the reader's file_format to 'jsonl' or 'tsv'"
     )
-
-
-def _lines(file_path: str) -> Iterator[Tuple[int, str]]:
-    """The lines that aren't blank, with their numbers, of a plain or gzipped UTF-8 file."""
-    path = cached_path(file_path)
-    with open(path, "rb") as file:
-        # By content rather than by name: what is downloaded into a cache has another name.
-        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    line_number = 0
-    with gzip.open(path, "rb") if is_gzipped else open(path, "rb") as file:
-        try:
-            for line_number, line in enumerate(file, start=1):
-                text = line.decode("utf-8").rstrip("\r\n")
-                if text and not text.isspace():
-                    yield line_number, text
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"{file_path}, line {line_number}: not UTF-8 ({error})") from error
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ConfigurationError(f"{file_path}, after line {line_number}: broken gzip data ({error})") from error
 
 
 def _leaves(parse: str) -> List[str]:

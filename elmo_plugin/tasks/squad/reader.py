@@ -1,20 +1,18 @@
 """DatasetReader "elmo::squad": passages, questions and answers in the format of SQuAD 1.1."""
 
 import bisect
-import gzip
 import json
 import logging
-import zlib
 from os import PathLike
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.fields import Field, MetadataField, TensorField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.files import read_text
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
 logger = logging.getLogger(__name__)
@@ -22,7 +20,6 @@ logger = logging.getLogger(__name__)
 LONG_PASSAGES = ("truncate", "skip")
 NO_SPAN = (-100, -100)  # what torch's losses pass over
 
-_GZIP_MAGIC = b"\x1f\x8b"
 
 Text = Union[str, Sequence[str]]
 TokenSpan = Tuple[int, int]
@@ -245,16 +242,9 @@ class _Counts:
 
 def load_articles(file_path: str) -> List[Dict[str, Any]]:
     """The `data` of a SQuAD file."""
-    path = cached_path(file_path)
-    with open(path, "rb") as file:
-        # By content rather than by name: what is downloaded into a cache has another name.
-        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     try:
-        with gzip.open(path, "rb") if is_gzipped else open(path, "rb") as file:
-            content = json.loads(file.read().decode("utf-8"))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ConfigurationError(f"{file_path}: broken gzip data ({error})") from error
-    except ValueError as error:  # neither UTF-8 nor JSON
+        content = json.loads(read_text(file_path))
+    except json.JSONDecodeError as error:
         raise ConfigurationError(f"{file_path}: not JSON ({error})") from error
     if not isinstance(content, dict):
         raise ConfigurationError(

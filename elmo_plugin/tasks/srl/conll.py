@@ -1,13 +1,13 @@
 """Files of predicates and their arguments, in the columns of CoNLL-2012 (OntoNotes)."""
 
-import gzip
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.files import numbered_lines
 from elmo_plugin.tasks.common.spans import Span, spans_to_tags
 
 PREDICATE = "V"
@@ -21,7 +21,6 @@ _WORD, _PART_OF_SPEECH, _FRAMESET = 3, 4, 7
 
 _BETWEEN_COLUMNS = re.compile(r"[ \t]+")
 _BRACKETS = re.compile(r"(?:\(([^()*]+))?\*(\))?")
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Frame(NamedTuple):
@@ -106,28 +105,16 @@ def _files(path: Path) -> List[Path]:
     return files
 
 
-def _open(file_path: str) -> IO[str]:
-    with open(file_path, "rb") as file:
-        is_gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    if is_gzipped:
-        return gzip.open(file_path, "rt", encoding="utf-8")
-    return open(file_path, encoding="utf-8")
-
-
 def _row_groups(file_path: str) -> Iterator[_Rows]:
     rows: List[List[str]] = []
     line_number = 0
-    with _open(file_path) as file:
-        try:
-            for line_number, line in enumerate(file, start=1):
-                text = line.strip(" \t\r\n\ufeff")
-                if text and not text.startswith(("#begin document", "#end document")):
-                    rows.append(_BETWEEN_COLUMNS.split(text))
-                elif rows:
-                    yield _Rows(file_path, line_number - len(rows), rows)
-                    rows = []
-        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-            raise ConfigurationError(f"{file_path}, after line {line_number}: can't be read ({error})") from error
+    for line_number, line in numbered_lines(file_path, skip_blank=False):
+        text = line.strip(" \t\r\n")
+        if text and not text.startswith(("#begin document", "#end document")):
+            rows.append(_BETWEEN_COLUMNS.split(text))
+        elif rows:
+            yield _Rows(file_path, line_number - len(rows), rows)
+            rows = []
     if rows:
         yield _Rows(file_path, line_number - len(rows) + 1, rows)
 

@@ -4,11 +4,11 @@ import logging
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.fields import LabelField, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.files import numbered_lines
 from elmo_plugin.tasks.sst.trees import Tree, parse_tree
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
@@ -107,13 +107,9 @@ class SentimentTreebankReader(DatasetReader):
 
 def read_trees(file_path: str) -> Iterator[Tree]:
     """The trees in a file (a path or URL), one a line, empty lines apart. A broken one is named by file and line."""
-    with open(cached_path(file_path), "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                # "sig": some editors put a byte order mark at the beginning.
-                text = line.decode("utf-8-sig")
-                tree = parse_tree(text) if text.strip() else None
-            except ValueError as error:
-                raise ConfigurationError(f"{file_path}, line {number}: broken tree: {error}") from error
-            if tree is not None:
-                yield tree
+    for number, line in numbered_lines(file_path):
+        try:
+            tree = parse_tree(line)
+        except ValueError as error:
+            raise ConfigurationError(f"{file_path}, line {number}: broken tree: {error}") from error
+        yield tree

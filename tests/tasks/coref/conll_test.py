@@ -91,12 +91,12 @@ def test_a_mention_may_go_on_in_the_next_sentence(write):
         ("#begin document (d); part 000\n#begin document (e); part 000\n", "line 2: .*has no '#end document'"),
         ("#begin document (d); part 000\nd 0 0 a -\n", "line 2: the file ends, but its last document doesn't"),
         ("#begin document (d); part 000\n\n#end document\n", "line 3: the document d ends, but holds no word"),
-        (b"#begin document (d); part 000\nd 0 0 \xf8 -\n", "line 2: not UTF-8"),
-        (gzip.compress(TWO_PARTS.encode())[:-20], "broken gzip data"),
+        (b"#begin document (d); part 000\nd 0 0 \xf8 -\n", ":2: this line isn.t UTF-8"),
+        (gzip.compress(TWO_PARTS.encode())[:-20], "the gzip data is cut off"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_its_line(write, text, message):
-    with pytest.raises(ConfigurationError, match=f"data.conll, (after )?{message}|data.conll.*{message}"):
+    with pytest.raises(ConfigurationError, match=f"data.conll.*{message}"):
         list(read_documents(write(text)))
 
 

@@ -98,7 +98,7 @@ def test_a_no_break_space_belongs_to_its_token(write):
         ("Ada\n", "line 1: expected a token and its tag.*got 1: 'Ada'"),
         ("", "holds no sentence"),
         ("-DOCSTART- O\n\n", "holds no sentence"),
-        (b"Ada B-PER\nOsl\xf8 O\n", "not UTF-8"),
+        (b"Ada B-PER\nOsl\xf8 O\n", ":2: this line isn.t UTF-8"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_its_line(write, text, message):

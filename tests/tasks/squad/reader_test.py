@@ -242,12 +242,12 @@ def test_empty_passage_is_named(write):
     "content, complaint",
     [
         (b"{", "not JSON"),
-        (b"\xff", "not JSON"),
+        (b"\xff", "isn.t UTF-8"),
         (b"[]", 'expected an object with "data", as in SQuAD 1.1, got a list'),
         (b'{"version": "1.1"}', "'data' must be a list, but is missing; there are version"),
         (b'{"data": [{"title": "T"}]}', "article 1: 'paragraphs' must be a list, but is missing"),
         (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1, paragraph 1: 'context' must be a str"),
-        (gzip.compress(b"{}" * 1000)[:-9], "broken gzip data"),
+        (gzip.compress(b"{}" * 1000)[:-9], "the gzip data is cut off"),
     ],
 )
 def test_file_that_is_not_of_the_format_is_named(content, complaint, tmp_path):

@@ -1,0 +1,93 @@
+"""Files in and out: text that may be gzipped, read line by line; and output that appears only when it is complete."""
+
+import gzip
+import io
+import os
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO, Callable, Iterator, Tuple, Union
+
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+
+PathOrStr = Union[str, "os.PathLike[str]"]
+
+GZIP_MAGIC = b"\x1f\x8b"
+_LINES_PER_PROGRESS_UPDATE = 4096
+
+
+def read_lines(
+    path: str, skip_blank: bool = True, advance: Callable[[int], Any] = lambda num_bytes: None
+) -> Iterator[str]:
+    """The lines of a plain or gzipped UTF-8 file.
+
+    Lines end at a newline byte only, so that a character such as U+2028 inside a sentence is white space and no
+    line's end. `advance` is told from time to time how many further bytes of the file have been read.
+    """
+    return (line for _, line in _lines(path, path, skip_blank, advance))
+
+
+def numbered_lines(file_path: str, skip_blank: bool = True) -> Iterator[Tuple[int, str]]:
+    """The same lines, of a path or URL, with their numbers from 1."""
+    return _lines(str(cached_path(file_path)), file_path, skip_blank, lambda num_bytes: None)
+
+
+def read_text(file_path: str) -> str:
+    """The whole of a plain or gzipped UTF-8 file, a path or URL."""
+    return "".join(line for _, line in numbered_lines(file_path, skip_blank=False))
+
+
+def _lines(path: str, name: str, skip_blank: bool, advance: Callable[[int], Any]) -> Iterator[Tuple[int, str]]:
+    line_number = num_bytes_told = 0
+    try:
+        with open(path, "rb") as file:
+            for line_number, line in enumerate(unzipped(file, name), start=1):
+                text = line.decode("utf-8")
+                if line_number == 1:
+                    text = text.removeprefix("\ufeff")
+                if line_number % _LINES_PER_PROGRESS_UPDATE == 0:
+                    position = file.tell()
+                    advance(position - num_bytes_told)
+                    num_bytes_told = position
+                if not skip_blank or (text and not text.isspace()):
+                    yield line_number, text
+            advance(file.tell() - num_bytes_told)
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"{name}:{line_number}: this line isn't UTF-8: {error.reason} at byte {error.start} of the line. "
+            "Convert the file first, for example with iconv."
+        ) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ConfigurationError(
+            f"{name}:{line_number + 1}: the gzip data is cut off or damaged here ({error}). "
+            "Fetch or compress the file again."
+        ) from error
+
+
+def unzipped(file: BinaryIO, name: str) -> BinaryIO:
+    """The content of an open file, gzipped or not: by content, since what is fetched into a cache has another name."""
+    magic = file.read(len(GZIP_MAGIC))
+    file.seek(0)
+    if magic == GZIP_MAGIC:
+        # The wrapper finds the ends of lines in C; GzipFile's own readline takes a call in Python for each.
+        return io.BufferedReader(gzip.GzipFile(fileobj=file))
+    if name.endswith(".gz"):
+        raise ConfigurationError(f"{name}:1: the name ends in .gz, but the file doesn't start as gzip data does")
+    return file
+
+
+class replacing:
+    """A temporary path beside `path`, which takes its place when the block ends well and is removed when it doesn't."""
+
+    def __init__(self, path: PathOrStr) -> None:
+        self._path = Path(path)
+        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+
+    def __enter__(self) -> Path:
+        return self._temporary
+
+    def __exit__(self, error_type, error, traceback) -> None:
+        if error_type is None:
+            os.replace(self._temporary, self._path)
+        else:
+            self._temporary.unlink(missing_ok=True)

@@ -1,0 +1,72 @@
+import gzip
+
+import pytest
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.files import numbered_lines, read_lines, read_text, replacing
+
+TEXT = "One sentence .\n\nAnother\u2028one .\n"
+
+
+def write(path, text):
+    data = text.encode("utf-8")
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
+def test_lines_end_at_newlines_only_and_keep_their_numbers(tmp_path, name):
+    path = write(tmp_path / name, "\ufeff" + TEXT)
+    assert list(numbered_lines(path)) == [(1, "One sentence .\n"), (3, "Another\u2028one .\n")]
+    assert list(numbered_lines(path, skip_blank=False))[1] == (2, "\n")
+    assert read_text(path) == TEXT
+
+
+def test_text_that_is_not_utf8_is_refused_with_file_and_line(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"fine\nna\xefve\n")
+    with pytest.raises(ConfigurationError, match=r"latin.txt:2: this line isn't UTF-8: .* at byte 2"):
+        list(read_lines(str(path)))
+
+
+def test_gzip_data_cut_off_is_refused_with_file_and_line(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress("".join(f"sentence {n}\n" for n in range(1000)).encode())[:-200])
+    with pytest.raises(ConfigurationError, match=r"text.txt.gz:\d+: the gzip data is cut off"):
+        list(read_lines(str(path)))
+
+
+def test_damaged_gzip_data_is_refused_with_file_and_line(tmp_path):
+    path = tmp_path / "text.txt.gz"
+    data = bytearray(gzip.compress(TEXT.encode()))
+    data[-6] ^= 255  # in the checksum
+    path.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=r"text.txt.gz:\d+: the gzip data is cut off or damaged"):
+        list(read_lines(str(path)))
+
+
+def test_plain_text_that_is_named_gz_is_refused(tmp_path):
+    path = tmp_path / "text.gz"
+    path.write_text(TEXT)
+    with pytest.raises(ConfigurationError, match="text.gz:1: the name ends in .gz"):
+        list(read_lines(str(path)))
+
+
+def test_progress_adds_up_to_the_size_of_the_file(tmp_path):
+    for name in ("text.txt", "text.txt.gz"):
+        path = write(tmp_path / name, "some words\n" * 10_000)
+        steps = []
+        list(read_lines(path, advance=steps.append))
+        assert sum(steps) == (tmp_path / name).stat().st_size
+        assert len(steps) == 3
+
+
+def test_a_replaced_file_appears_whole_or_not_at_all(tmp_path):
+    (tmp_path / "out").write_text("old")
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "out") as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["out"] and (tmp_path / "out").read_text() == "old"
+    with replacing(tmp_path / "out") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "out").read_text() == "new"
