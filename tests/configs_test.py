@@ -112,6 +112,14 @@ def test_a_bilm_can_be_tuned_on_a_tasks_text(build, monkeypatch, task):
     assert isinstance(experiment.model.vocab, Vocabulary) and next(iter(experiment.trainer.data_loader))["mask"].any()
 
 
+def test_coreference_takes_a_second_file_of_word_vectors(build, monkeypatch, tmp_path):
+    config = "training_configs/coref/baseline.jsonnet"
+    dim = build(config).model.text_embedder.words_dim
+    (tmp_path / "turian.txt").write_text("the" + " 0.5" * 50 + "\n")
+    monkeypatch.setenv("ELMO_TURIAN_VECTORS", str(tmp_path / "turian.txt"))
+    assert build(config).model.text_embedder.words_dim == dim + 50
+
+
 def test_every_config_says_how_to_run_it():
     for config in CONFIGS:
         header = (ROOT / config).read_text(encoding="utf-8").split("\nlocal ")[0].split("\n(import")[0]

@@ -9,7 +9,10 @@ from torch.nn import functional
 
 from elmo_plugin.bilm.char_cnn import CharacterCnn, unique_rows
 from elmo_plugin.bilm.options import BiLmOptions
+from elmo_plugin.bilm.products import check_precision
 from elmo_plugin.bilm.projected_lstm import LstmState, ProjectedLstm
+from elmo_plugin.bilm.side_by_side import side_by_side
+from elmo_plugin.bilm.token_cache import TokenCache
 from elmo_plugin.characters.mapping import CharacterMapping
 
 
@@ -53,6 +56,12 @@ class BiLmState(NamedTuple):
 torch.serialization.add_safe_globals([LstmState, BiLmState])
 
 
+_DirectionOutput = Tuple[List[torch.Tensor], List[LstmState]]
+
+_LEAST_MULTIPLY_ADDS_PER_THREAD = 10**8
+"""A few milliseconds of work: a thread takes a tenth of one to start."""
+
+
 class RecurrentOutput(NamedTuple):
     """What the recurrent layers give: for each layer (batch_size, num_steps, projection_dim), in reading order."""
 
@@ -78,20 +87,37 @@ class BiLm(torch.nn.Module, Registrable):
     `dropout` acts at each LSTM layer's input, in training mode only; the residual connection adds the dropped input, as
     in the original.
 
+    A frozen biLM on a CPU remembers the token vectors of words it has seen, up to `token_cache_megabytes`, and may run
+    its LSTMs in `precision` "int8" instead of "float32": faster, and no longer exact. See `benchmarks/README.md` for by
+    how much.
+
     In a config, `{"type": "files", "options_file": ..., "weight_file": ...}`, `{"type": "archive", "archive_file":
     ...}` or `{"type": "random", "projection_dim": ..., ...}`; see `elmo_plugin.bilm.sources`.
     """
 
     default_implementation = "files"
 
-    def __init__(self, options: BiLmOptions, dropout: float = 0.0, stateful: bool = False) -> None:
+    def __init__(
+        self,
+        options: BiLmOptions,
+        dropout: float = 0.0,
+        stateful: bool = False,
+        precision: str = "float32",
+        token_cache_megabytes: float = 64.0,
+    ) -> None:
         super().__init__()
+        if token_cache_megabytes < 0:
+            raise ConfigurationError(
+                f"a biLM's token_cache_megabytes has to be at least 0, got {token_cache_megabytes}"
+            )
         self.options = options
+        self.token_cache = TokenCache(token_cache_megabytes)
         self.stateful = stateful
         self.dropout = torch.nn.Dropout(dropout)
         self.character_cnn = CharacterCnn(options)
         self.forward_layers = self._recurrent_layers()
         self.backward_layers = self._recurrent_layers()
+        self.precision = precision
         self._carried_state: Optional[BiLmState] = None
         mapping = CharacterMapping(options.max_characters_per_token)
         self._boundary_ids = torch.tensor([mapping.begin_sentence_ids, mapping.end_sentence_ids])
@@ -110,6 +136,16 @@ class BiLm(torch.nn.Module, Registrable):
             )
             for _ in range(options.num_layers)
         )
+
+    @property
+    def precision(self) -> str:
+        return self._precision
+
+    @precision.setter
+    def precision(self, precision: str) -> None:
+        self._precision = check_precision(precision)
+        for layer in cast(Iterable[ProjectedLstm], [*self.forward_layers, *self.backward_layers]):
+            layer.precision = precision
 
     @property
     def num_layers(self) -> int:
@@ -155,13 +191,32 @@ class BiLm(torch.nn.Module, Registrable):
             sorted_lengths, order = lengths.sort(descending=True, stable=True)
             steps = torch.arange(forward_inputs.size(1), device=lengths.device)
             num_active = (sorted_lengths > steps.unsqueeze(1)).sum(dim=1).tolist()
-        forward, forward_state = self._run_direction(
-            self.forward_layers, forward_inputs, num_active, order, state and state.forward, resets
-        )
-        backward, backward_state = self._run_direction(
-            self.backward_layers, backward_inputs, num_active, order, state and state.backward, resets
-        )
+
+        def run_forward() -> _DirectionOutput:
+            return self._run_direction(
+                self.forward_layers, forward_inputs, num_active, order, state and state.forward, resets
+            )
+
+        def run_backward() -> _DirectionOutput:
+            return self._run_direction(
+                self.backward_layers, backward_inputs, num_active, order, state and state.backward, resets
+            )
+
+        if self._is_worth_two_threads(forward_inputs, num_positions=sum(num_active)):
+            (forward, forward_state), (backward, backward_state) = side_by_side(run_forward, run_backward)
+        else:
+            (forward, forward_state), (backward, backward_state) = run_forward(), run_backward()
         return RecurrentOutput(forward, backward, BiLmState(forward_state, backward_state).detach())
+
+    def _is_worth_two_threads(self, inputs: torch.Tensor, num_positions: int) -> bool:
+        """With gradients there is nothing to gain, as autograd goes back through both in one thread."""
+        if inputs.is_cuda or torch.get_num_threads() < 2 or (self.training and self.dropout.p > 0):
+            return False
+        layers = cast(Iterable[ProjectedLstm], self.forward_layers)
+        if any(layer.needs_gradient(inputs) for layer in layers):
+            return False
+        num_weights = sum(parameter.numel() for parameter in self.forward_layers.parameters())
+        return num_positions * num_weights >= _LEAST_MULTIPLY_ADDS_PER_THREAD
 
     def _run_direction(
         self,
@@ -171,7 +226,7 @@ class BiLm(torch.nn.Module, Registrable):
         order: Optional[torch.Tensor],
         states: Optional[List[LstmState]],
         resets: Optional[torch.Tensor],
-    ) -> Tuple[List[torch.Tensor], List[LstmState]]:
+    ) -> _DirectionOutput:
         batch_size = inputs.size(0)
         restore = None if order is None else order.argsort()
         states = states or [layer.zero_state(batch_size) for layer in cast(Iterable[ProjectedLstm], layers)]
@@ -237,7 +292,18 @@ class BiLm(torch.nn.Module, Registrable):
             if len(sentences) < batch_size:
                 type_ids, duplicates = sentences, inverse
                 lengths = lengths.new_empty(len(sentences)).scatter_(0, inverse, lengths)
-        return functional.embedding(type_ids, self.token_layer(types)), lengths, duplicates
+        return functional.embedding(type_ids, self.type_vectors(types)), lengths, duplicates
+
+    def type_vectors(self, types: torch.Tensor) -> torch.Tensor:
+        """The token layer of different words' character ids, (num_types, max_characters_per_token), from the token
+        cache where it may be used.
+        """
+        weights = list(self.character_cnn.parameters())
+        is_frozen = not any(weight.requires_grad or weight.is_inference() for weight in weights)
+        is_exact = not (types.is_cuda or torch.is_autocast_enabled("cpu"))
+        if self.training or not is_frozen or not is_exact or self.token_cache.megabytes == 0:
+            return self.token_layer(types)
+        return self.token_cache.vectors(types, self.token_layer, weights)
 
     def _contextualise(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         batch_size, num_steps, _ = tokens.shape

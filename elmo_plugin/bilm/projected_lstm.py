@@ -12,9 +12,12 @@ is its own autograd function: autograd would do them step by step. Rows are sort
 rows still running are a prefix of the batch and no step computes padding.
 """
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import torch
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.bilm.products import Int8Product, Product, Products, fastest_float32
 
 FORGET_BIAS = 1.0
 
@@ -33,59 +36,76 @@ def _clip_(tensor: torch.Tensor, bound: Optional[float]) -> torch.Tensor:
     return tensor if bound is None else tensor.clamp_(-bound, bound)
 
 
+def _stop_at_clip_(grad: torch.Tensor, clipped: torch.Tensor, bound: Optional[float]) -> torch.Tensor:
+    """The gradient before clipping, given what came out of it."""
+    if bound is None:
+        return grad
+    return torch.ops.aten.hardtanh_backward.grad_input(grad, clipped, -bound, bound, grad_input=grad)
+
+
+def _tanh(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """tanh, by way of sigmoid on a CPU, where torch's tanh takes more than three times as long."""
+    if tensor.is_cuda:
+        return torch.tanh(tensor, out=out)
+    return torch.mul(tensor, 2.0, out=out).sigmoid_().mul_(2.0).sub_(1.0)
+
+
 def _gate_nonlinearities_(gates: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Turns a step's pre-activations, in place, into (input, candidate, forget, output)."""
     input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
-    return input_gate.sigmoid_(), candidate.tanh_(), forget_gate.add_(FORGET_BIAS).sigmoid_(), output_gate.sigmoid_()
+    forget_gate.add_(FORGET_BIAS)
+    input_gate.sigmoid_()
+    _tanh(candidate, out=candidate)
+    gates[:, gates.size(1) // 2 :].sigmoid_()
+    return input_gate, candidate, forget_gate, output_gate
 
 
 def run_steps(
     gates: torch.Tensor,
-    state_weight: torch.Tensor,
-    projection_weight: Optional[torch.Tensor],
+    state_product: Product,
+    projection: Optional[Product],
     state: LstmState,
     num_active: List[int],
     keep: Optional[torch.Tensor],
     clips: _Clips,
 ) -> Tuple[torch.Tensor, LstmState]:
-    """The recurrence, without gradients. `gates`, (num_steps, batch_size, 4 * cell_dim), holds the inputs' part and is
-    overwritten.
+    """The recurrence, without gradients. `gates`, (num_running, 4 * cell_dim), holds the inputs' part of the rows still
+    running at each step, one step after the other, and is overwritten.
     """
     hidden, cell = state.hidden.clone(), state.cell.clone()
-    outputs = gates.new_zeros(gates.size(0), gates.size(1), hidden.size(-1))
-    transposed_weight = state_weight.t()
-    for step, active in enumerate(num_active):
+    scratch = torch.empty_like(cell)
+    outputs = gates.new_zeros(len(num_active), *hidden.shape)
+    for step, (active, step_gates) in enumerate(zip(num_active, gates.split(num_active), strict=True)):
+        if active == 0:
+            break
         h, c = hidden[:active], cell[:active]
         if keep is not None:
             h.mul_(keep[step, :active])
             c.mul_(keep[step, :active])
-        step_gates = gates[step, :active].addmm_(h, transposed_weight)
-        input_gate, candidate, forget_gate, output_gate = _gate_nonlinearities_(step_gates)
+        input_gate, candidate, forget_gate, output_gate = _gate_nonlinearities_(state_product.add_to_(step_gates, h))
         _clip_(c.mul_(forget_gate).addcmul_(input_gate, candidate), clips.cell)
-        unprojected = torch.tanh(c).mul_(output_gate)
-        if projection_weight is None:
-            h.copy_(unprojected)
-        else:
-            _clip_(torch.mm(unprojected, projection_weight.t(), out=h), clips.projection)
+        unprojected = _tanh(c, out=scratch[:active]).mul_(output_gate)
+        h.copy_(unprojected if projection is None else _clip_(projection(unprojected), clips.projection))
         outputs[step, :active] = h
     return outputs, LstmState(hidden, cell)
 
 
 class _Recurrence(torch.autograd.Function):
-    """`run_steps` with a hand-written backward pass."""
+    """`run_steps` with a hand-written backward pass. It overwrites `gates` too, which must be a tensor that nothing
+    else needs.
+    """
 
     @staticmethod
     def forward(ctx, gates, state_weight, projection_weight, hidden, cell, num_active, keep, clips):
         num_steps, batch_size, _ = gates.shape
         ctx.num_active, ctx.clips = num_active, clips
-        gates = gates.clone()
+        # Rows that have ended leave gaps, which have to be zero.
+        new = gates.new_empty if num_active[-1:] == [batch_size] else gates.new_zeros
         # What went into each step: the state it met (after a reset) and what came out of the cell.
-        hiddens = gates.new_zeros(num_steps + 1, batch_size, hidden.size(-1))
-        cells = gates.new_zeros(num_steps + 1, batch_size, cell.size(-1))
+        hiddens = new(num_steps + 1, batch_size, hidden.size(-1))
+        cells = new(num_steps + 1, batch_size, cell.size(-1))
         met_hiddens, met_cells = (hiddens, cells) if keep is None else (hiddens.clone(), cells.clone())
-        unprojected = torch.zeros_like(cells[1:])
-        projected = None if projection_weight is None else torch.zeros_like(hiddens[1:])
-        clamped_cell = None if clips.cell is None else torch.zeros_like(cells[1:], dtype=torch.bool)
+        tanh_cells, unprojected = (new(num_steps, batch_size, cell.size(-1)) for _ in range(2))
         hiddens[0], cells[0] = hidden, cell
         transposed_weight = state_weight.t()
         for step, active in enumerate(num_active):
@@ -101,26 +121,21 @@ class _Recurrence(torch.autograd.Function):
             step_gates = gates[step, :active].addmm_(h[:active], transposed_weight)
             input_gate, candidate, forget_gate, output_gate = _gate_nonlinearities_(step_gates)
             new_cell = torch.mul(c[:active], forget_gate, out=cells[step + 1, :active])
-            new_cell.addcmul_(input_gate, candidate)
-            if clamped_cell is not None:
-                torch.gt(new_cell.abs(), clips.cell, out=clamped_cell[step, :active])
-                _clip_(new_cell, clips.cell)
-            out = torch.tanh(new_cell, out=unprojected[step, :active]).mul_(output_gate)
-            if projected is None:
+            _clip_(new_cell.addcmul_(input_gate, candidate), clips.cell)
+            tanh_cell = _tanh(new_cell, out=tanh_cells[step, :active])
+            out = torch.mul(tanh_cell, output_gate, out=unprojected[step, :active])
+            if projection_weight is None:
                 hiddens[step + 1, :active] = out
             else:
-                raw = torch.mm(out, projection_weight.t(), out=projected[step, :active])
-                hiddens[step + 1, :active] = (
-                    raw if clips.projection is None else raw.clamp(-clips.projection, clips.projection)
-                )
+                _clip_(torch.mm(out, projection_weight.t(), out=hiddens[step + 1, :active]), clips.projection)
         ctx.save_for_backward(
             gates,
             met_hiddens,
             met_cells,
+            hiddens,
             cells,
+            tanh_cells,
             unprojected,
-            projected,
-            clamped_cell,
             state_weight,
             projection_weight,
             keep,
@@ -138,40 +153,35 @@ class _Recurrence(torch.autograd.Function):
             gates,
             met_hiddens,
             met_cells,
+            hiddens,
             cells,
+            tanh_cells,
             unprojected,
-            projected,
-            clamped_cell,
             state_weight,
             projection_weight,
             keep,
         ) = ctx.saved_tensors
         num_steps, batch_size, _ = gates.shape
         grad_gates = torch.zeros_like(gates)
-        grad_projected = None if projected is None else torch.zeros_like(projected)
+        grad_projected = None if projection_weight is None else torch.zeros_like(hiddens[1:])
         grad_hidden, grad_cell = grad_final_hidden.clone(), grad_final_cell.clone()
         for step in range(num_steps - 1, -1, -1):
             active = ctx.num_active[step]
-            gh = grad_hidden[:active].add_(grad_outputs[step, :active])
-            gc = grad_cell[:active]
-            if grad_projected is None:
-                grad_out = gh
-            else:
-                if ctx.clips.projection is not None:
-                    gh = gh.masked_fill(projected[step, :active].abs() > ctx.clips.projection, 0.0)
-                grad_projected[step, :active] = gh
-                grad_out = gh @ projection_weight
-            input_gate, candidate, forget_gate, output_gate = gates[step, :active].chunk(4, dim=-1)
-            tanh_cell = torch.tanh(cells[step + 1, :active])
-            gc.addcmul_(grad_out * output_gate, 1.0 - tanh_cell * tanh_cell)
-            if clamped_cell is not None:
-                gc.masked_fill_(clamped_cell[step, :active], 0.0)
-            g_input, g_candidate, g_forget, g_output = grad_gates[step, :active].chunk(4, dim=-1)
-            torch.mul(gc * candidate, input_gate * (1.0 - input_gate), out=g_input)
-            torch.mul(gc * input_gate, 1.0 - candidate * candidate, out=g_candidate)
-            torch.mul(gc * met_cells[step, :active], forget_gate * (1.0 - forget_gate), out=g_forget)
-            torch.mul(grad_out * tanh_cell, output_gate * (1.0 - output_gate), out=g_output)
-            gc.mul_(forget_gate)
+            grad_out = grad_hidden[:active].add_(grad_outputs[step, :active])
+            if grad_projected is not None:
+                _stop_at_clip_(grad_out, hiddens[step + 1, :active], ctx.clips.projection)
+                grad_projected[step, :active] = grad_out
+                grad_out = grad_out @ projection_weight
+            grad_through_cell_(
+                grad_out,
+                grad_cell[:active],
+                gates[step, :active],
+                met_cells[step, :active],
+                cells[step + 1, :active],
+                tanh_cells[step, :active],
+                ctx.clips,
+                out=grad_gates[step, :active],
+            )
             torch.mm(grad_gates[step, :active], state_weight, out=grad_hidden[:active])
             if keep is not None:
                 grad_hidden.mul_(keep[step])
@@ -185,8 +195,41 @@ class _Recurrence(torch.autograd.Function):
         return grad_gates, grad_state_weight, grad_projection_weight, grad_hidden, grad_cell, None, None, None
 
 
+def grad_through_cell_(
+    grad_out: torch.Tensor,
+    grad_cell: torch.Tensor,
+    gates: torch.Tensor,
+    met_cell: torch.Tensor,
+    cell: torch.Tensor,
+    tanh_cell: torch.Tensor,
+    clips: _Clips,
+    out: torch.Tensor,
+) -> None:
+    """One step of the backward pass between the two matrix multiplies: `grad_out` reaches what the cell gave out,
+    `grad_cell` the new cell; `out` receives the gradient of the gates' pre-activations, and `grad_cell` becomes that of
+    the cell the step met.
+    """
+    through_sigmoid = torch.ops.aten.sigmoid_backward.grad_input
+    through_tanh = torch.ops.aten.tanh_backward.grad_input
+    input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
+    grad_input, grad_candidate, grad_forget, grad_output = out.chunk(4, dim=-1)
+    product = grad_out * tanh_cell
+    through_sigmoid(product, output_gate, grad_input=grad_output)
+    torch.mul(grad_out, output_gate, out=product)
+    grad_cell.add_(through_tanh(product, tanh_cell, grad_input=product))
+    _stop_at_clip_(grad_cell, cell, clips.cell)
+    through_sigmoid(torch.mul(grad_cell, candidate, out=product), input_gate, grad_input=grad_input)
+    through_tanh(torch.mul(grad_cell, input_gate, out=product), candidate, grad_input=grad_candidate)
+    through_sigmoid(torch.mul(grad_cell, met_cell, out=product), forget_gate, grad_input=grad_forget)
+    grad_cell.mul_(forget_gate)
+
+
 class ProjectedLstm(torch.nn.Module):
-    """One layer in one direction. Inputs and outputs have the step first: (num_steps, batch_size, dim)."""
+    """One layer in one direction. Inputs and outputs have the step first: (num_steps, batch_size, dim).
+
+    Where no gradient is asked for and the weights are frozen, they are laid out for the fastest kernel, which takes as
+    much memory again. The attribute `precision`, "float32" or "int8", says whether they are rounded there.
+    """
 
     def __init__(
         self,
@@ -197,6 +240,8 @@ class ProjectedLstm(torch.nn.Module):
         projection_clip: Optional[float] = None,
     ) -> None:
         super().__init__()
+        self.precision = "float32"
+        self._products = Products()
         self.projection_dim = projection_dim
         self.cell_dim = cell_dim
         self._clips = _Clips(cell_clip or None, projection_clip or None)
@@ -233,12 +278,12 @@ class ProjectedLstm(torch.nn.Module):
         `resets`, (num_steps, batch_size) bool, sets a row's state to zero before a step.
         """
         keep = None if resets is None else self._keep(resets, num_active).to(inputs.dtype)
-        if torch.is_grad_enabled() and any(
-            tensor.requires_grad for tensor in (inputs, self.state_weight, self.input_weight, state.hidden, state.cell)
-        ):
+        if self.needs_gradient(inputs, *state):
+            self._check_float32("gradients are wanted")
             gates = torch.nn.functional.linear(inputs, self.input_weight, self.bias)
             # Under autocast the multiply above runs in half precision; the recurrence stays in float32.
             with torch.autocast(inputs.device.type, enabled=False):
+                # The gates belong to nobody else, and the multiply's backward pass doesn't need them.
                 outputs, hidden, cell = _Recurrence.apply(
                     gates.float() if gates.dtype in (torch.float16, torch.bfloat16) else gates,
                     self.state_weight,
@@ -251,6 +296,19 @@ class ProjectedLstm(torch.nn.Module):
                 )
             return outputs, LstmState(hidden, cell)
         return self._run_in_blocks(inputs, state, num_active, keep)
+
+    def needs_gradient(self, *tensors: torch.Tensor) -> bool:
+        """Whether autograd has to follow a run on these inputs and states."""
+        return torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (*tensors, self.state_weight, self.input_weight)
+        )
+
+    def _check_float32(self, obstacle: str) -> None:
+        if self.precision != "float32":
+            raise ConfigurationError(
+                f"precision {self.precision} is for embedding with a frozen biLM on a CPU, but {obstacle}; set it to "
+                '"float32"'
+            )
 
     def _keep(self, resets: torch.Tensor, num_active: List[int]) -> torch.Tensor:
         """0 where a running row is reset, 1 elsewhere: rows that have ended keep their last state. Shape: (num_steps,
@@ -266,16 +324,19 @@ class ProjectedLstm(torch.nn.Module):
         """Without gradients the gates of only a block of steps are held at once, so that memory stays flat over long
         sequences.
         """
+        num_rows = max(num_active, default=0)
+        state_product = self._product("state", num_rows)
+        projection = None if self.projection_weight is None else self._product("projection", num_rows)
         steps_per_block = max(1, _MAX_GATE_NUMBERS // max(1, inputs.size(1) * 4 * self.cell_dim))
         outputs = []
         for start in range(0, inputs.size(0), steps_per_block):
             block = slice(start, start + steps_per_block)
-            gates = torch.nn.functional.linear(inputs[block], self.input_weight, self.bias).to(state.hidden.dtype)
+            gates = self._input_gates(inputs[block], num_active[block]).to(state.hidden.dtype)
             with torch.autocast(inputs.device.type, enabled=False):
                 block_outputs, state = run_steps(
                     gates,
-                    self.state_weight,
-                    self.projection_weight,
+                    state_product,
+                    projection,
                     state,
                     num_active[block],
                     None if keep is None else keep[block],
@@ -284,6 +345,34 @@ class ProjectedLstm(torch.nn.Module):
             outputs.append(block_outputs)
         return torch.cat(outputs) if outputs else inputs.new_zeros(0, inputs.size(1), self.projection_dim), state
 
+    def _product(self, name: str, num_rows: int) -> Product:
+        weight = getattr(self, f"{name}_weight")
+        return self._products.get(name, weight, self._kind_of_product(weight, num_rows))
+
+    def _kind_of_product(self, weight: torch.Tensor, num_rows: int) -> Callable[[torch.Tensor], Product]:
+        if weight.is_cuda:
+            self._check_float32("it is on a GPU")
+        if weight.requires_grad:
+            self._check_float32("its weights aren't frozen")
+        return fastest_float32(weight, num_rows) if self.precision == "float32" else Int8Product
+
+    def _input_gates(self, inputs: torch.Tensor, num_active: List[int]) -> torch.Tensor:
+        """The inputs' part of the gates, of the running rows only: (num_running, 4 * cell_dim)."""
+        if sum(num_active) == inputs.size(0) * inputs.size(1):
+            running = inputs.flatten(0, 1)
+        else:
+            running = torch.cat([step[:active] for step, active in zip(inputs, num_active, strict=True)])
+        is_plain = self.precision == "float32" and (
+            len(running) > _MAX_ROWS_LAID_OUT or torch.is_autocast_enabled("cpu")
+        )
+        kind = Product if is_plain else self._kind_of_product(self.input_weight, num_rows=len(running))
+        if kind is Product:
+            return torch.nn.functional.linear(running, self.input_weight, self.bias)
+        return self._product("input", num_rows=len(running))(running).add_(self.bias)
+
+
+_MAX_ROWS_LAID_OUT = 256
+"""With more rows than that it makes little difference how a weight is laid out."""
 
 _MAX_GATE_NUMBERS = 2**24
 """How many gate pre-activations are held at once without gradients: 64 MB of float32."""

@@ -10,20 +10,24 @@ import json
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
+import torch
 from allennlp.common import FromParams
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
 from allennlp.models.archival import load_archive
 
 from elmo_plugin.bilm.bilm import BiLm
-from elmo_plugin.bilm.checkpoint import read_options, read_weights, replacing
+from elmo_plugin.bilm.checkpoint import read_options, read_weights
 from elmo_plugin.bilm.options import BiLmOptions
+from elmo_plugin.bilm.pretrained import SHIPPED, pretrained_files
+from elmo_plugin.files import replacing
 
 RECORD_NAME = ".bilm_sizes.json"
 _SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
 
 
 @BiLm.register("files", constructor="from_files")
+@BiLm.register("pretrained", constructor="from_name")
 @BiLm.register("archive", constructor="from_archive")
 @BiLm.register("random", constructor="from_sizes")
 class BiLmSource(FromParams):
@@ -35,37 +39,40 @@ class BiLmSource(FromParams):
         weight_file: str,
         dropout: float = 0.0,
         stateful: bool = False,
+        precision: str = "float32",
         serialization_dir: Optional[str] = None,
     ) -> BiLm:
         """The published pair of files, each a local path or a URL."""
+        source = {"options_file": options_file, "weight_file": weight_file}
+        bilm = _read_or_rebuild(lambda: _read_files(options_file, weight_file), source, serialization_dir)
+        return _set_up(bilm, dropout, stateful, precision)
 
-        def read() -> BiLm:
-            bilm = BiLm(read_options(_fetch(options_file, "options_file")), dropout, stateful)
-            read_weights(bilm, _fetch(weight_file, "weight_file"))
-            return bilm
-
-        return _read_or_rebuild(
-            read, {"options_file": options_file, "weight_file": weight_file}, dropout, stateful, serialization_dir
-        )
+    @staticmethod
+    def from_name(
+        name: str = SHIPPED,
+        dropout: float = 0.0,
+        stateful: bool = False,
+        precision: str = "float32",
+        serialization_dir: Optional[str] = None,
+    ) -> BiLm:
+        """A biLM by its name: the one that ships with the plugin, or a published one, which is fetched on first use.
+        See `elmo_plugin.bilm.pretrained`.
+        """
+        files = pretrained_files(name)
+        bilm = _read_or_rebuild(lambda: _read_files(*files), {"pretrained": name}, serialization_dir)
+        return _set_up(bilm, dropout, stateful, precision)
 
     @staticmethod
     def from_archive(
-        archive_file: str, dropout: float = 0.0, stateful: bool = False, serialization_dir: Optional[str] = None
+        archive_file: str,
+        dropout: float = 0.0,
+        stateful: bool = False,
+        precision: str = "float32",
+        serialization_dir: Optional[str] = None,
     ) -> BiLm:
         """The biLM inside a model archive: that of a language model trained here, or of a task model."""
-
-        def read() -> BiLm:
-            model = load_archive(_fetch(archive_file, "archive_file")).model
-            bilms = [module for module in model.modules() if isinstance(module, BiLm)]
-            if len(bilms) != 1:
-                raise ConfigurationError(
-                    f"{archive_file} holds {len(bilms)} biLMs; it takes an archive with exactly one"
-                )
-            bilm = BiLm(bilms[0].options, dropout, stateful)
-            bilm.load_state_dict(bilms[0].state_dict())
-            return bilm
-
-        return _read_or_rebuild(read, {"archive_file": archive_file}, dropout, stateful, serialization_dir)
+        bilm = _read_or_rebuild(lambda: _read_archive(archive_file), {"archive_file": archive_file}, serialization_dir)
+        return _set_up(bilm, dropout, stateful, precision)
 
     @staticmethod
     def from_sizes(
@@ -100,6 +107,29 @@ class BiLmSource(FromParams):
         return BiLm(options, dropout, stateful)
 
 
+def _read_files(options_file: str, weight_file: str) -> BiLm:
+    bilm = BiLm(read_options(_fetch(options_file, "options_file")))
+    read_weights(bilm, _fetch(weight_file, "weight_file"))
+    return bilm
+
+
+def _read_archive(archive_file: str) -> BiLm:
+    model = load_archive(_fetch(archive_file, "archive_file")).model
+    bilms = [module for module in model.modules() if isinstance(module, BiLm)]
+    if len(bilms) != 1:
+        raise ConfigurationError(f"{archive_file} holds {len(bilms)} biLMs; it takes an archive with exactly one")
+    bilm = BiLm(bilms[0].options)
+    bilm.load_state_dict(bilms[0].state_dict())
+    return bilm
+
+
+def _set_up(bilm: BiLm, dropout: float, stateful: bool, precision: str) -> BiLm:
+    bilm.dropout = torch.nn.Dropout(dropout)
+    bilm.stateful = stateful
+    bilm.precision = precision
+    return bilm
+
+
 def _fetch(path: str, what: str) -> str:
     """A local path for a path or URL."""
     try:
@@ -111,9 +141,7 @@ def _fetch(path: str, what: str) -> str:
         ) from error
 
 
-def _read_or_rebuild(
-    read: Callable[[], BiLm], source: Dict[str, str], dropout: float, stateful: bool, serialization_dir: Optional[str]
-) -> BiLm:
+def _read_or_rebuild(read: Callable[[], BiLm], source: Dict[str, str], serialization_dir: Optional[str]) -> BiLm:
     """Reads the biLM, unless `serialization_dir` already holds its sizes and weights."""
     if serialization_dir is None:
         return read()
@@ -121,7 +149,7 @@ def _read_or_rebuild(
     key = json.dumps(source, sort_keys=True)
     recorded = _read_record(folder).get(key)
     if recorded is not None and any(any(folder.glob(pattern)) for pattern in _SAVED_WEIGHTS):
-        bilm = BiLm(BiLmOptions.from_json(recorded, name=str(folder / "vocabulary" / RECORD_NAME)), dropout, stateful)
+        bilm = BiLm(BiLmOptions.from_json(recorded, name=str(folder / "vocabulary" / RECORD_NAME)))
         bilm.await_weights(
             f"the biLM of {key} was built from the sizes recorded in {folder}, but no weights were loaded into it"
         )

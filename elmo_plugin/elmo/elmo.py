@@ -6,7 +6,8 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors
 
-from elmo_plugin.bilm import BiLm
+from elmo_plugin.bilm import BiLm, BiLmOutput
+from elmo_plugin.bilm.cache import LayerCache, RamCache
 from elmo_plugin.elmo.scalar_mix import ScalarMix
 from elmo_plugin.text import ContextualEmbedder
 
@@ -24,6 +25,9 @@ class Elmo(ContextualEmbedder):
     - `requires_grad`: tune the biLM with the task. Otherwise it is frozen, and runs without its own dropout.
     - `stateful`: carry the biLM's states from batch to batch, as the original did; see `BiLm`.
     - `indexer`: the name of the `elmo::characters` indexer in the dataset reader.
+    - `cache`: where a frozen biLM's layers are kept from epoch to epoch, `{"type": "ram", "megabytes": 1024}` unless
+      told otherwise; `"none"` for nowhere. See `LayerCache`. It begins with the first training batch: a model that only
+      predicts has no second epoch.
     """
 
     def __init__(
@@ -37,6 +41,7 @@ class Elmo(ContextualEmbedder):
         requires_grad: bool = False,
         stateful: bool = False,
         indexer: str = "elmo",
+        cache: Optional[LayerCache] = None,
     ) -> None:
         super().__init__()
         if not placements or len(set(placements)) < len(placements):
@@ -53,6 +58,8 @@ class Elmo(ContextualEmbedder):
             {placement: ScalarMix(bilm.num_layers, layer_norm, gamma, weights) for placement in placements}
         )
         self.dropout = torch.nn.Dropout(dropout)
+        self.cache = cache or RamCache()
+        self._has_trained = False
 
     def get_output_dim(self) -> int:
         return self.bilm.get_output_dim()
@@ -60,6 +67,7 @@ class Elmo(ContextualEmbedder):
     def train(self, mode: bool = True) -> "Elmo":
         super().train(mode)
         self.bilm.train(mode and self._requires_grad)
+        self.cache.report()  # trainers call this once or twice an epoch
         return self
 
     def forward(self, text: TextFieldTensors) -> Dict[str, torch.Tensor]:
@@ -74,8 +82,7 @@ class Elmo(ContextualEmbedder):
     def embed(self, character_ids: torch.Tensor) -> Dict[str, torch.Tensor]:
         """The vectors at each placement, (..., num_tokens, dim), for ids of shape (..., num_tokens, num_characters)."""
         leading_shape = character_ids.shape[:-1]
-        with torch.set_grad_enabled(torch.is_grad_enabled() and self._requires_grad):
-            layers, mask = self.bilm(character_ids.flatten(0, -3))
+        layers, mask = self._run_bilm(character_ids.flatten(0, -3))
         # The sentences' ends lie at different steps; the mask of the words alone drops them all.
         word_mask = (character_ids > 0).any(dim=-1).unsqueeze(-1)
         placed = {}
@@ -83,6 +90,11 @@ class Elmo(ContextualEmbedder):
             mixed = mix(layers, mask)[:, 1:-1].reshape(*leading_shape, self.get_output_dim())
             placed[placement] = self.dropout(mixed * word_mask)
         return placed
+
+    def _run_bilm(self, character_ids: torch.Tensor) -> BiLmOutput:
+        self._has_trained = self._has_trained or self.training
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self._requires_grad):
+            return self.cache.run(self.bilm, character_ids) if self._has_trained else self.bilm(character_ids)
 
 
 def _fixed_weights(layers: Layers, num_layers: int) -> Optional[List[float]]:

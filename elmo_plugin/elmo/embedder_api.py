@@ -1,10 +1,8 @@
 """ELMo vectors from Python, with the methods of AllenNLP 0.9's ElmoEmbedder."""
 
-import json
-from itertools import islice
-from typing import IO, Dict, Iterable, Iterator, List, Tuple
+from collections import deque
+from typing import IO, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
 
-import h5py
 import numpy
 import torch
 from allennlp.common import Tqdm
@@ -12,28 +10,45 @@ from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.nn.util import move_to_device
 
 from elmo_plugin.bilm import BiLm, BiLmSource
-from elmo_plugin.bilm.checkpoint import replacing
 from elmo_plugin.characters import CharacterMapping
+from elmo_plugin.elmo.hdf5_file import new_hdf5_file
+from elmo_plugin.elmo.hdf5_layout import DatasetKeys, check_layers, select_layers
 
-OUTPUT_FORMATS = ("all", "top", "average")
+MAX_TOKENS_PER_BATCH = 4096
+"""Padding included. At the paper's size a token takes some 60 KB while its batch is run."""
+
+MAX_TOKENS_AHEAD = 2**14
+"""How many tokens' vectors wait for their turn in the output: 12 KB each at the paper's size, 200 MB in all."""
 
 
 class ElmoEmbedder:
-    """Embeds tokenised sentences with a biLM given as options.json + HDF5, each a path or a URL.
+    """Embeds tokenised sentences with the biLM that ships with the plugin, with one given as options.json + HDF5, each
+    a path or a URL, or with a `bilm` that is there already.
 
     A sentence always gets the same vectors. `stateful` carries the LSTM states from batch to batch instead, as AllenNLP
-    0.9 did.
+    0.9 did. `precision` "int8" rounds the LSTMs' weights, for more speed on a CPU; see `BiLm`.
 
-        elmo = ElmoEmbedder("options.json", "weights.hdf5")
+        elmo = ElmoEmbedder()
         vectors = elmo.embed_sentence(["I", "ate", "an", "apple", "."])   # float32 array, (layers, tokens, dim)
     """
 
-    def __init__(self, options_file: str, weight_file: str, cuda_device: int = -1, *, stateful: bool = False) -> None:
+    def __init__(
+        self,
+        options_file: Optional[str] = None,
+        weight_file: Optional[str] = None,
+        cuda_device: int = -1,
+        *,
+        bilm: Optional[BiLm] = None,
+        stateful: bool = False,
+        precision: str = "float32",
+    ) -> None:
         check_for_gpu(cuda_device)
+        if precision != "float32" and cuda_device >= 0:
+            raise ConfigurationError(f"precision {precision} is for CPUs; on a GPU leave it at float32")
         self.cuda_device = cuda_device
-        self.bilm: BiLm = (
-            BiLmSource.from_files(options_file, weight_file, stateful=stateful).requires_grad_(False).eval()
-        )
+        self.bilm: BiLm = (bilm or _read(options_file, weight_file)).requires_grad_(False).eval()
+        self.bilm.stateful = stateful or self.bilm.stateful
+        self.bilm.precision = precision
         if cuda_device >= 0:
             self.bilm = self.bilm.cuda(cuda_device)
         self._mapping = CharacterMapping(self.bilm.options.max_characters_per_token)
@@ -67,11 +82,30 @@ class ElmoEmbedder:
         # Copies, so that keeping one sentence doesn't keep the whole batch.
         return [vectors[row, :, : len(sentence)].copy() for row, sentence in enumerate(batch)]
 
-    def embed_sentences(self, sentences: Iterable[List[str]], batch_size: int = 64) -> Iterator[numpy.ndarray]:
-        """The vectors of each of any number of sentences, in their order, reading no more than a batch ahead."""
-        remaining = iter(sentences)
-        while batch := list(islice(remaining, batch_size)):
-            yield from self.embed_batch(batch)
+    def embed_sentences(
+        self, sentences: Iterable[List[str]], batch_size: int = 64, look_ahead: int = 8
+    ) -> Iterator[numpy.ndarray]:
+        """The vectors of each of any number of sentences, in their order.
+
+        Sentences of about the same length are run together. For that, `look_ahead` batches of `batch_size` sentences
+        are read at once, or fewer when they reach `MAX_TOKENS_AHEAD`; 1 reads no further than a batch. A batch takes up
+        to `batch_size` sentences and `MAX_TOKENS_PER_BATCH` tokens. A longer sentence goes alone, and whole, however
+        long it is: memory grows with it as with a batch of as many tokens.
+
+        A `stateful` embedder runs the sentences as they come, `batch_size` at a time.
+        """
+        if batch_size < 1 or look_ahead < 1:
+            raise ValueError(f"batch_size and look_ahead have to be at least 1, got {batch_size} and {look_ahead}")
+        if self.bilm.stateful:
+            for batch in _groups(sentences, batch_size):
+                yield from self.embed_batch(batch)
+            return
+        for group in _groups(sentences, batch_size * look_ahead, MAX_TOKENS_AHEAD):
+            vectors: Dict[int, numpy.ndarray] = {}
+            for places in _batches_by_length([len(sentence) for sentence in group], batch_size):
+                vectors.update(zip(places, self.embed_batch([group[place] for place in places]), strict=True))
+            for place in range(len(group)):
+                yield vectors.pop(place)
 
     def embed_file(
         self,
@@ -84,27 +118,70 @@ class ElmoEmbedder:
     ) -> None:
         """Embeds a file of tokenised sentences, one a line, into HDF5 datasets keyed by line index from 0.
 
-        Each holds float32 of shape (layers, tokens, dim) for the format `all`, (tokens, dim) for `top` and `average`.
-        `sentence_to_index` maps sentences to keys unless `forget_sentences`. `use_sentence_keys` keys the datasets by
-        sentence instead. The output file appears when it is complete.
+        The layout is that of `elmo_plugin.elmo.hdf5_layout`; `output_format` is `all`, `top` or `average`. The output
+        file appears when it is complete. `allennlp elmo` does the same, and can be interrupted.
         """
-        if output_format not in OUTPUT_FORMATS:
-            raise ConfigurationError(f"output_format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
-        index_of: Dict[str, str] = {}
-        with replacing(output_file_path) as temporary, h5py.File(temporary, "w") as output:
+        check_layers(output_format)
+        with new_hdf5_file(output_file_path) as (output, check):
+            keys = DatasetKeys(output, forget_sentences, use_sentence_keys, unique_keys=self.bilm.stateful)
             for index, (sentence, layers) in enumerate(Tqdm.tqdm(self._embed_lines(input_file, batch_size))):
-                key = _sentence_key(sentence, output, index) if use_sentence_keys else str(index)
-                output.create_dataset(key, data=_in_format(layers, output_format))
-                if not forget_sentences:
-                    index_of[sentence] = key
-            if not forget_sentences:
-                text = output.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
-                text[0] = json.dumps(index_of)
+                key = keys.key(index, sentence)
+                if key is not None:
+                    output.create_dataset(key, data=select_layers(layers, output_format))
+                    keys.remember(sentence)
+                check()
+            keys.write_index()
 
     def _embed_lines(self, file: IO[str], batch_size: int) -> Iterator[Tuple[str, numpy.ndarray]]:
-        lines = _non_blank_lines(file)
-        while batch := list(islice(lines, batch_size)):
-            yield from zip(batch, self.embed_batch([line.split() for line in batch]), strict=True)
+        waiting: Deque[str] = deque()
+
+        def sentences() -> Iterator[List[str]]:
+            for line in _non_blank_lines(file):
+                waiting.append(line)
+                yield line.split()
+
+        for vectors in self.embed_sentences(sentences(), batch_size):
+            yield waiting.popleft(), vectors
+
+
+def _read(options_file: Optional[str], weight_file: Optional[str]) -> BiLm:
+    if options_file is None and weight_file is None:
+        return BiLmSource.from_name()
+    if options_file is None or weight_file is None:
+        raise ConfigurationError(
+            f"a biLM is two files, but only {options_file or weight_file} was given; give its options_file and its "
+            "weight_file, or neither for the biLM that ships"
+        )
+    return BiLmSource.from_files(options_file, weight_file)
+
+
+def _groups(
+    sentences: Iterable[List[str]], max_sentences: int, max_tokens: float = float("inf")
+) -> Iterator[List[List[str]]]:
+    """Successive sentences, until there are so many, or so many tokens."""
+    group: List[List[str]] = []
+    num_tokens = 0
+    for sentence in sentences:
+        group.append(sentence)
+        num_tokens += len(sentence)
+        if len(group) == max_sentences or num_tokens >= max_tokens:
+            yield group
+            group, num_tokens = [], 0
+    if group:
+        yield group
+
+
+def _batches_by_length(lengths: List[int], batch_size: int) -> Iterator[List[int]]:
+    """Places of sentences, longest first, that fit in a batch together."""
+    batch: List[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        # The first of a batch is its longest: all others are padded to its length.
+        if len(batch) == batch_size or (batch and (len(batch) + 1) * lengths[batch[0]] > MAX_TOKENS_PER_BATCH):
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
 
 
 def _non_blank_lines(file: IO[str]) -> Iterator[str]:
@@ -114,16 +191,3 @@ def _non_blank_lines(file: IO[str]) -> Iterator[str]:
             name = getattr(file, "name", "the input")
             raise ConfigurationError(f"line {number} of {name} is blank; remove blank lines or put a token on them")
         yield sentence
-
-
-def _in_format(layers: numpy.ndarray, output_format: str) -> numpy.ndarray:
-    return {"all": layers, "top": layers[-1], "average": layers.mean(axis=0)}[output_format]
-
-
-def _sentence_key(sentence: str, output: h5py.File, index: int) -> str:
-    if "/" in sentence or sentence in output:
-        problem = 'holds a "/", which HDF5 reads as a path' if "/" in sentence else "stands in the file twice"
-        raise ConfigurationError(
-            f"line {index + 1} can't be its own key, since it {problem}: {sentence!r}; use line indices as keys"
-        )
-    return sentence

@@ -6,6 +6,7 @@ import torch
 from allennlp.modules import TokenEmbedder
 
 from elmo_plugin.bilm import BiLm
+from elmo_plugin.bilm.cache import LayerCache
 from elmo_plugin.elmo.elmo import Elmo, Layers
 
 
@@ -26,9 +27,10 @@ class ElmoTokenEmbedder(TokenEmbedder):
         requires_grad: bool = False,
         stateful: bool = False,
         projection_dim: Optional[int] = None,
+        cache: Optional[LayerCache] = None,
     ) -> None:
         super().__init__()
-        self.elmo = Elmo(bilm, ("input",), layers, layer_norm, gamma, dropout, requires_grad, stateful)
+        self.elmo = Elmo(bilm, ("input",), layers, layer_norm, gamma, dropout, requires_grad, stateful, cache=cache)
         self._output_dim = projection_dim or self.elmo.get_output_dim()
         self.projection: torch.nn.Module = torch.nn.Identity()
         if projection_dim is not None:

@@ -43,15 +43,21 @@ def _data(task: str, train: str, dev: str) -> List[Setting]:
 
 
 _TABLE: List[Setting] = [
-    Setting("ELMO_OPTIONS_FILE", "", "the biLM's options.json (a path or URL)"),
-    Setting("ELMO_WEIGHT_FILE", "", "the biLM's HDF5 weights (a path or URL)"),
-    Setting("ELMO_BILM_ARCHIVE", "", "the model.tar.gz of a trained biLM, in place of the two files above"),
+    Setting(
+        "ELMO_BILM", "wiki-small", "the name of a pretrained biLM, such as original; see elmo_plugin.bilm.pretrained"
+    ),
+    Setting("ELMO_OPTIONS_FILE", "", "a biLM's options.json (a path or URL), in place of ELMO_BILM"),
+    Setting("ELMO_WEIGHT_FILE", "", "that biLM's HDF5 weights (a path or URL)"),
+    Setting("ELMO_BILM_ARCHIVE", "", "the model.tar.gz of a trained biLM, in place of the three above"),
     Setting("ELMO_FINETUNED_ARCHIVE", "", "the model.tar.gz of a biLM tuned on the task's text"),
     Setting("ELMO_CUDA_DEVICE", "", "the GPU's number, or -1 for the CPU; empty: GPU 0 if there is one, else the CPU"),
     Setting("ELMO_SEED", "13370", "the random seed of a run; the paper's means over seeds need several"),
     Setting("ELMO_WORD_VECTORS", "", "word vectors as text, one word a line (a path or URL); empty: random, trained"),
     Setting(
         "ELMO_WORD_VECTORS_DIM", "", "the width of the vectors in ELMO_WORD_VECTORS; empty: the task's in the paper"
+    ),
+    Setting(
+        "ELMO_TURIAN_VECTORS", "", "Turian et al.'s 50-d vectors, which coreference has beside the others; empty: none"
     ),
     *_data("NER", "the CoNLL-2003 training file (eng.train)", "the CoNLL-2003 development file (eng.testa)"),
     *_data("SST", "the SST training trees (train.txt)", "the SST development trees (dev.txt)"),

@@ -1,9 +1,13 @@
+import copy
+import pickle
+
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 
-from elmo_plugin.bilm import BiLm, BiLmOptions, BiLmSource
+from elmo_plugin.bilm import BiLm, BiLmOptions, BiLmSource, products
+from elmo_plugin.bilm import bilm as bilm_module
 
 TINY = dict(projection_dim=4, cell_dim=6, char_dim=3, filters=((1, 4), (2, 5)))
 
@@ -181,3 +185,85 @@ def test_without_skip_connections_the_input_is_not_added(make_bilm_files):
 def test_other_widths_of_a_token_are_refused(bilm_files):
     with pytest.raises(ConfigurationError, match=r"came with 20 characters, but this biLM reads 50"):
         BiLmSource.from_files(*bilm_files)(torch.ones(1, 2, 20, dtype=torch.long))
+
+
+def frozen(bilm):
+    return bilm.requires_grad_(False).eval()
+
+
+def test_laid_out_weights_two_threads_and_remembered_words_change_no_layer(bilm_files, monkeypatch):
+    monkeypatch.setattr(products, "_LEAST_PACKED_NUMBERS", 0)
+    monkeypatch.setattr(bilm_module, "_LEAST_MULTIPLY_ADDS_PER_THREAD", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    threads = []
+    original = bilm_module.side_by_side
+    monkeypatch.setattr(bilm_module, "side_by_side", lambda *both: threads.append(2) or original(*both))
+    bilm = frozen(BiLmSource.from_files(*bilm_files))
+    # Once with nothing remembered and once with all words; a batch and a single sentence.
+    assert_equals_allennlp(bilm_files, bilm, [SENTENCES])
+    assert_equals_allennlp(bilm_files, bilm, [SENTENCES])
+    assert_equals_allennlp(bilm_files, bilm, [SENTENCES[:1]])
+    assert len(threads) == 3 and len(bilm.token_cache) > 5
+    kinds = {type(product).__name__ for _, product in bilm.forward_layers[0]._products._made.values()}
+    assert {"PackedProduct", "TransposedProduct"} <= kinds
+
+
+def test_words_are_remembered_by_a_frozen_bilm_until_a_weight_changes(bilm_files, monkeypatch):
+    bilm = frozen(BiLmSource.from_files(*bilm_files))
+    seen = []
+    original = bilm.character_cnn.forward
+    monkeypatch.setattr(bilm.character_cnn, "forward", lambda ids: seen.append(len(ids)) or original(ids))
+    bilm(batch_to_ids([["a", "b"]]))
+    bilm(batch_to_ids([["a", "c"]]))
+    bilm.load_state_dict({name: 2 * tensor for name, tensor in bilm.state_dict().items()})
+    doubled = bilm(batch_to_ids([["a", "c"]])).layers
+    assert seen == [4, 1, 4]
+    torch.testing.assert_close(doubled, frozen(copy.deepcopy(bilm))(batch_to_ids([["a", "c"]])).layers)
+
+
+@pytest.mark.parametrize("keep_from", ["training", "trainable", "size 0"])
+def test_words_are_not_remembered_otherwise(bilm_files, keep_from):
+    bilm = frozen(BiLmSource.from_files(*bilm_files))
+    if keep_from == "training":
+        bilm.train()
+    elif keep_from == "trainable":
+        bilm.requires_grad_()
+    else:
+        bilm.token_cache.megabytes = 0
+    with torch.no_grad():
+        bilm(batch_to_ids(SENTENCES))
+    assert len(bilm.token_cache) == 0
+
+
+def test_what_is_remembered_is_no_part_of_the_state_dict_copies_or_pickles(bilm_files):
+    bilm = frozen(BiLmSource.from_files(*bilm_files))
+    size = len(pickle.dumps(bilm))
+    names = set(bilm.state_dict())
+    layers = bilm(batch_to_ids(SENTENCES)).layers
+    assert set(bilm.state_dict()) == names and len(pickle.dumps(bilm)) == size
+    for other in (copy.deepcopy(bilm), pickle.loads(pickle.dumps(bilm))):
+        assert len(other.token_cache) == 0
+        torch.testing.assert_close(other(batch_to_ids(SENTENCES)).layers, layers)
+
+
+def test_int8_is_near_and_by_choice(make_bilm_files):
+    bilm = frozen(BiLmSource.from_files(*make_bilm_files(**SIZES["mid-size"])))
+    ids = batch_to_ids(SENTENCES)
+    exact = bilm(ids).layers
+    bilm.precision = "int8"
+    rounded = bilm(ids).layers
+    error = (rounded - exact).abs()
+    assert torch.equal(rounded[0], exact[0])
+    assert 0 < error[1:].mean() < 0.05 * exact[1:].abs().mean()
+
+
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_int8_is_refused_where_weights_train(with_gradients):
+    bilm = BiLm(BiLmOptions(**TINY), precision="int8")
+    with torch.set_grad_enabled(with_gradients), pytest.raises(ConfigurationError, match="for embedding with a frozen"):
+        bilm(batch_to_ids(SENTENCES))
+
+
+def test_sizes_of_the_token_cache_below_zero_are_refused():
+    with pytest.raises(ConfigurationError, match="token_cache_megabytes has to be at least 0, got -1"):
+        BiLm(BiLmOptions(**TINY), token_cache_megabytes=-1)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from allennlp.modules.lstm_cell_with_projection import LstmCellWithProjection
 
-from elmo_plugin.bilm import projected_lstm
+from elmo_plugin.bilm import products, projected_lstm
 from elmo_plugin.bilm.projected_lstm import LstmState, ProjectedLstm
 
 LENGTHS = [7, 5, 5, 1]
@@ -102,3 +102,23 @@ def test_autocast_keeps_the_recurrence_in_single_precision(lstm):
     assert outputs.dtype == state.cell.dtype == torch.float32
     expected = lstm(inputs, lstm.zero_state(4), as_num_active(LENGTHS))[0]
     torch.testing.assert_close(outputs, expected, atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [3]], ids=["a batch", "one row"])
+def test_laid_out_weights_change_no_number(lstm, monkeypatch, lengths):
+    monkeypatch.setattr(products, "_LEAST_PACKED_NUMBERS", 0)
+    inputs = torch.randn(8, len(lengths), 3)  # one step more than the longest row has
+    num_active = [*as_num_active(lengths), *[0] * (8 - max(lengths))]
+    expected = lstm(inputs, lstm.zero_state(len(lengths)), num_active)
+    lstm.requires_grad_(False)
+    torch.testing.assert_close(lstm(inputs, lstm.zero_state(len(lengths)), num_active), expected, atol=1e-5, rtol=0)
+    assert len(lstm._products._made) >= 2
+
+
+def test_rows_that_have_ended_take_no_part_in_the_input_multiply(lstm, monkeypatch):
+    rows = []
+    original = torch.nn.functional.linear
+    monkeypatch.setattr(torch.nn.functional, "linear", lambda x, *rest: rows.append(len(x)) or original(x, *rest))
+    with torch.no_grad():
+        lstm(torch.randn(7, 4, 3), lstm.zero_state(4), as_num_active(LENGTHS))
+    assert rows == [sum(LENGTHS)]

@@ -1,3 +1,6 @@
+import copy
+import logging
+
 import pytest
 import torch
 from allennlp.common import Params
@@ -5,7 +8,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.modules.elmo import Elmo as AllenNlpElmo
 from allennlp.modules.elmo import batch_to_ids
 
-from elmo_plugin.bilm import BiLmSource
+from elmo_plugin.bilm import BiLm, BiLmSource
+from elmo_plugin.bilm.cache import LayerCache, NoCache, RamCache
 from elmo_plugin.elmo import Elmo
 from elmo_plugin.text import ContextualEmbedder
 
@@ -98,6 +102,81 @@ def test_a_config_builds_it_as_a_contextual_embedder(bilm_files):
     }
     elmo = ContextualEmbedder.from_params(Params(params))
     assert isinstance(elmo, Elmo) and elmo.placements == ("input", "output")
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The sizes of the batches that biLMs are run on."""
+    sizes = []
+    original = BiLm.forward
+    monkeypatch.setattr(BiLm, "forward", lambda bilm, ids: sizes.append(len(ids)) or original(bilm, ids))
+    return sizes
+
+
+@pytest.mark.parametrize("layer_norm", [False, True, "legacy"])
+def test_a_frozen_bilm_runs_once_a_sentence_and_the_mix_is_learned_all_the_same(bilm_files, runs, layer_norm):
+    plain, cached = (
+        make_elmo(bilm_files, layer_norm=layer_norm, cache=cache).train() for cache in (NoCache(), RamCache())
+    )
+    for ids in (IDS[1:], IDS, IDS):
+        expected = plain.embed(ids)["input"]
+        runs.clear()
+        vectors = cached.embed(ids)["input"]
+        torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=0)
+        for elmo, given in ((plain, expected), (cached, vectors)):
+            elmo.zero_grad()
+            given.pow(2).sum().backward()
+        for own, other in zip(cached.mixes.parameters(), plain.mixes.parameters(), strict=True):
+            torch.testing.assert_close(own.grad, other.grad, atol=1e-4, rtol=1e-4)
+    assert runs == []
+
+
+def test_a_model_that_only_predicts_caches_nothing(bilm_files, runs):
+    elmo = make_elmo(bilm_files).eval()
+    elmo.embed(IDS)
+    elmo.embed(IDS)
+    assert runs == [2, 2]
+    elmo.train().embed(IDS)
+    elmo.eval().embed(IDS)
+    assert runs == [2, 2, 2]
+
+
+def test_a_bilm_that_is_tuned_is_not_cached(bilm_files, runs):
+    elmo = make_elmo(bilm_files, requires_grad=True)
+    for _ in range(2):
+        elmo.embed(IDS)["input"].sum().backward()
+    assert runs == [2, 2]
+
+
+def test_the_cache_is_no_part_of_the_models_state(bilm_files):
+    elmo, warm = make_elmo(bilm_files), make_elmo(bilm_files)
+    warm.embed(IDS)
+    assert warm.state_dict().keys() == elmo.state_dict().keys()
+    assert copy.deepcopy(warm).cache._entries == {} != warm.cache._entries
+
+
+def test_an_epochs_use_of_the_cache_is_logged(bilm_files, caplog):
+    elmo = make_elmo(bilm_files).train()
+    with caplog.at_level(logging.INFO, "elmo_plugin.bilm.cache"):
+        elmo.embed(IDS)
+        elmo.embed(IDS)
+        elmo.eval()
+    assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["2 of 4 sentences came from it"]
+
+
+@pytest.mark.parametrize("config, kind", [("none", NoCache), ({"megabytes": 5}, RamCache), (None, RamCache)])
+def test_a_config_chooses_the_cache(bilm_files, config, kind):
+    params = {"type": "elmo", "bilm": bilm_files._asdict(), "cache": config}
+    assert type(ContextualEmbedder.from_params(Params(params)).cache) is kind
+
+
+def test_the_library_of_configs_has_a_knob_for_it(root, tmp_path):
+    (tmp_path / "change.jsonnet").write_text(
+        f"(import '{root}/training_configs/lib/elmo.libsonnet').cache({{ megabytes: 5, float16: true }})"
+    )
+    change = Params.from_file(str(tmp_path / "change.jsonnet")).as_dict()
+    cache = LayerCache.from_params(Params(change["model"]["text_embedder"]["contextual"]["cache"]))
+    assert (type(cache), cache.megabytes, cache.float16) == (RamCache, 5, True)
 
 
 def test_text_without_character_ids_is_refused_with_the_remedy(bilm_files):

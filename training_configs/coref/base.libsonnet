@@ -6,9 +6,8 @@
 // words, 0.4 of them kept a word, 250 antecedents; dropout 0.5 on what goes into the biLSTM and 0.2 elsewhere; Adam at
 // 0.001, times 0.999 every 100 steps; gradient norm 5; one document a step, cut to 50 sentences.
 //
-// Their word vectors are GloVe's of 300 dimensions beside Turian et al.'s of 50. ELMO_WORD_VECTORS is one file: join
-// the two first, or use GloVe alone, the wider of them (ELMO_WORD_VECTORS_DIM=300). They train about 400,000 steps,
-// here written as epochs with early stopping.
+// Their word vectors are GloVe's of 300 dimensions, ELMO_WORD_VECTORS, beside Turian et al.'s of 50, ELMO_TURIAN_VECTORS;
+// either may be left out. They train about 400,000 steps, here written as epochs with early stopping.
 local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
@@ -17,7 +16,7 @@ trainer.seeds {
   local config = self,
 
   // The knobs.
-  word_dim:: 350,
+  word_dim:: 300,
   character_dim:: 8,
   num_filters:: 50,
   filter_widths:: [3, 4, 5],
@@ -37,7 +36,7 @@ trainer.seeds {
       token_characters: words.character_indexer(std.foldl(std.max, config.filter_widths, 0)) {
         character_tokenizer: { start_tokens: ['<w>'], end_tokens: ['</w>'] },
       },
-    },
+    } + words.turian.indexers,
   },
   train_data_path: data.path('ELMO_COREF_TRAIN'),
   validation_data_path: data.path('ELMO_COREF_DEV'),
@@ -48,7 +47,7 @@ trainer.seeds {
         token_embedders: {
           tokens: words.vectors(config.word_dim, trainable=false),
           token_characters: words.character_cnn(config.character_dim, config.num_filters, config.filter_widths),
-        },
+        } + words.turian.embedders,
       },
     },
     encoder: { type: 'lstm', hidden_size: config.encoder_dim, num_layers: 1, bidirectional: true },

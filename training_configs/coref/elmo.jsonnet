@@ -1,10 +1,10 @@
 // Coreference on CoNLL-2012 with ELMo at the input of the biLSTM: row "Coref", column "ELMo + baseline" of Table 1.
 //
-// Data: as in baseline.jsonnet. The biLM: the published pair of files, or an archive in ELMO_BILM_ARCHIVE.
+// Data: as in baseline.jsonnet. The biLM: by name, by its two files or by an archive; see ../lib/elmo.libsonnet.
 //
 //   export ELMO_COREF_TRAIN=train.english.v4_gold_conll ELMO_COREF_DEV=dev.english.v4_gold_conll
 //   export ELMO_WORD_VECTORS=glove.840B.300d.txt ELMO_WORD_VECTORS_DIM=300
-//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
+//   export ELMO_BILM=original     # the paper's biLM, fetched once; without this, the small one that ships
 //   allennlp train training_configs/coref/elmo.jsonnet -s runs/coref_elmo
 //   allennlp evaluate runs/coref_elmo/model.tar.gz test.english.v4_gold_conll
 //

@@ -4,9 +4,8 @@
 //   allennlp evaluate runs/tagger/model.tar.gz fixtures/data/demo/tagged.dev.txt
 //   echo '{"sentence": "the watch will turn"}' > in.jsonl; allennlp predict runs/tagger/model.tar.gz in.jsonl --predictor elmo::sentence_tagger
 //
-// ELMO_OPTIONS_FILE and ELMO_WEIGHT_FILE name the biLM. Without them it is the tiny random one in fixtures/, which knows nothing: good
-// for trying the machinery out, not for results.
-local settings = import '../lib/settings.libsonnet';
+// The biLM is the small one that ships with the plugin, unless a variable says otherwise; see ../lib/elmo.libsonnet.
+local elmo = import '../lib/elmo.libsonnet';
 
 (import 'simple_tagger_baseline.jsonnet') {
   local elmo_dim = 32,
@@ -17,10 +16,7 @@ local settings = import '../lib/settings.libsonnet';
       token_embedders+: {
         elmo: {
           type: 'elmo::token_embedder',
-          bilm: {
-            options_file: settings.optional('ELMO_OPTIONS_FILE', 'fixtures/bilm/options.json'),
-            weight_file: settings.optional('ELMO_WEIGHT_FILE', 'fixtures/bilm/weights.hdf5'),
-          },
+          bilm: elmo.bilm,
           dropout: 0.2,
           // simple_tagger's encoder is told its width in the config, which can't see how wide a biLM is.
           projection_dim: elmo_dim,

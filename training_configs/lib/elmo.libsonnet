@@ -7,14 +7,18 @@ local settings = import 'settings.libsonnet';
 local contextual(change) = { model+: { text_embedder+: { contextual+: change } } };
 
 {
-  // The biLM of the experiments: ELMO_OPTIONS_FILE and ELMO_WEIGHT_FILE, or an archive in ELMO_BILM_ARCHIVE.
+  // The biLM of the experiments: an archive in ELMO_BILM_ARCHIVE, the files in ELMO_OPTIONS_FILE and ELMO_WEIGHT_FILE, or else the one
+  // named by ELMO_BILM, which by default ships with the plugin.
   bilm:: if settings.string('ELMO_BILM_ARCHIVE') != '' then {
     type: 'archive',
     archive_file: settings.string('ELMO_BILM_ARCHIVE'),
-  } else {
+  } else if settings.string('ELMO_OPTIONS_FILE') + settings.string('ELMO_WEIGHT_FILE') != '' then {
     type: 'files',
     options_file: settings.required('ELMO_OPTIONS_FILE'),
     weight_file: settings.required('ELMO_WEIGHT_FILE'),
+  } else {
+    type: 'pretrained',
+    name: settings.string('ELMO_BILM'),
   },
 
   // ELMo at the given placements, with weights of its own at each.
@@ -31,6 +35,10 @@ local contextual(change) = { model+: { text_embedder+: { contextual+: change } }
 
   layer_norm:: contextual({ layer_norm: true }),
   dropout(p):: contextual({ dropout: p }),
+
+  // Where a frozen biLM's layers are kept from epoch to epoch; 1 GB of RAM without it. elmo.cache({ megabytes: 4000, float16: true }),
+  // elmo.cache({ type: 'disk', path: '/data/cache', megabytes: 40000 }) or elmo.cache('none').
+  cache(store):: contextual({ cache: store }),
 
   // The biLM tuned on the task's own text first (A.1), from the archive in ELMO_FINETUNED_ARCHIVE.
   finetuned:: contextual({

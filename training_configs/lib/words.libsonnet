@@ -3,6 +3,7 @@ local settings = import 'settings.libsonnet';
 
 local file = settings.string('ELMO_WORD_VECTORS');
 local file_dim = settings.string('ELMO_WORD_VECTORS_DIM');
+local turian_file = settings.string('ELMO_TURIAN_VECTORS');
 
 {
   // Index words for `vectors`.
@@ -14,6 +15,14 @@ local file_dim = settings.string('ELMO_WORD_VECTORS_DIM');
     vocab_namespace: 'tokens',
     embedding_dim: if file != '' && file_dim != '' then std.parseInt(file_dim) else dim,
   } + if file == '' then { trainable: true } else { pretrained_file: file, trainable: trainable },
+
+  // Turian et al.'s 50-d vectors beside the others, from the file in ELMO_TURIAN_VECTORS: what to add to the indexers and the embedders.
+  turian: if turian_file == '' then { indexers: {}, embedders: {} } else {
+    indexers: { turian: $.indexer(lowercase=false) },
+    embedders: {
+      turian: { type: 'embedding', vocab_namespace: 'tokens', embedding_dim: 50, pretrained_file: turian_file, trainable: false },
+    },
+  },
 
   // Index characters for `character_cnn`, whose widest filter must fit every word.
   character_indexer(min_padding_length):: { type: 'characters', namespace: 'token_characters', min_padding_length: min_padding_length },

@@ -1,9 +1,9 @@
 // NER on CoNLL-2003 with ELMo at the input of the lowest biLSTM: row "NER", column "ELMo + baseline" of Table 1.
 //
-// Data: as in baseline.jsonnet. The biLM: the published pair of files, or an archive in ELMO_BILM_ARCHIVE.
+// Data: as in baseline.jsonnet. The biLM: by name, by its two files or by an archive; see ../lib/elmo.libsonnet.
 //
 //   export ELMO_NER_TRAIN=eng.train ELMO_NER_DEV=eng.testa ELMO_WORD_VECTORS=senna.txt
-//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
+//   export ELMO_BILM=original     # the paper's biLM, fetched once; without this, the small one that ships
 //   allennlp train training_configs/ner/elmo.jsonnet -s runs/ner_elmo
 //   allennlp evaluate runs/ner_elmo/model.tar.gz eng.testb
 //

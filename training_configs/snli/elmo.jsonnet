@@ -1,9 +1,9 @@
 // ESIM on SNLI with ELMo at input and output of the lowest biLSTM: row "SNLI", column "ELMo + baseline" of Table 1.
 //
-// Data: as in baseline.jsonnet. The biLM: the published pair of files, or an archive in ELMO_BILM_ARCHIVE.
+// Data: as in baseline.jsonnet. The biLM: by name, by its two files or by an archive; see ../lib/elmo.libsonnet.
 //
 //   export ELMO_SNLI_TRAIN=snli_1.0_train.jsonl ELMO_SNLI_DEV=snli_1.0_dev.jsonl ELMO_WORD_VECTORS=glove.840B.300d.txt
-//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
+//   export ELMO_BILM=original     # the paper's biLM, fetched once; without this, the small one that ships
 //   allennlp train training_configs/snli/elmo.jsonnet -s runs/snli_elmo
 //   allennlp evaluate runs/snli_elmo/model.tar.gz snli_1.0_test.jsonl
 //

@@ -1,10 +1,10 @@
 // BiDAF with self-attention on SQuAD with ELMo at input and output of the contextual GRU: row "SQuAD", column "ELMo +
 // baseline" of Table 1.
 //
-// Data: as in baseline.jsonnet. The biLM: the published pair of files, or an archive in ELMO_BILM_ARCHIVE.
+// Data: as in baseline.jsonnet. The biLM: by name, by its two files or by an archive; see ../lib/elmo.libsonnet.
 //
 //   export ELMO_SQUAD_TRAIN=train-v1.1.json ELMO_SQUAD_DEV=dev-v1.1.json ELMO_WORD_VECTORS=glove.840B.300d.txt
-//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
+//   export ELMO_BILM=original     # the paper's biLM, fetched once; without this, the small one that ships
 //   allennlp train training_configs/squad/elmo.jsonnet -s runs/squad_elmo
 //   allennlp evaluate runs/squad_elmo/model.tar.gz dev-v1.1.json
 //

@@ -1,9 +1,9 @@
 // Semantic role labeling on OntoNotes with ELMo at the input: row "SRL", column "ELMo + baseline" of Table 1.
 //
-// Data: as in baseline.jsonnet. The biLM: the published pair of files, or an archive in ELMO_BILM_ARCHIVE.
+// Data: as in baseline.jsonnet. The biLM: by name, by its two files or by an archive; see ../lib/elmo.libsonnet.
 //
 //   export ELMO_SRL_TRAIN=conll-2012/train ELMO_SRL_DEV=conll-2012/development ELMO_WORD_VECTORS=glove.6B.100d.txt
-//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
+//   export ELMO_BILM=original     # the paper's biLM, fetched once; without this, the small one that ships
 //   allennlp train training_configs/srl/elmo.jsonnet -s runs/srl_elmo
 //   allennlp evaluate runs/srl_elmo/model.tar.gz conll-2012/test
 //

@@ -5,7 +5,7 @@
 // train.txt, dev.txt, test.txt) and 300-d GloVe vectors (glove.840B.300d.txt).
 //
 //   export ELMO_SST_TRAIN=train.txt ELMO_SST_DEV=dev.txt ELMO_WORD_VECTORS=glove.840B.300d.txt
-//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
+//   export ELMO_BILM=original     # the paper's biLM, fetched once; without this, the small one that ships
 //   allennlp train training_configs/sst/elmo.jsonnet -s runs/sst_elmo
 //   allennlp evaluate runs/sst_elmo/model.tar.gz test.txt
 //

@@ -61,29 +61,35 @@ def viterbi(emissions: torch.Tensor, mask: torch.Tensor, transitions: Transition
     Raises ValueError where a row has no sequence that is allowed.
     """
     transitions = transitions.to(emissions)
-    stay = torch.arange(emissions.size(-1), device=emissions.device)
-    # Shape: (batch_size, num_tags); the best score of a sequence up to here that ends in the tag
-    scores = transitions.start + emissions[:, 0]
-    came_from = []
+    # By tag before in the last dimension, where a maximum is found fastest. Shape: (num_tags, num_tags)
+    between = transitions.between.t().contiguous()
+    # For each step (batch_size, num_tags): the best score of a sequence up to there that ends in the tag
+    scores = [transitions.start + emissions[:, 0]]
     for step in range(1, emissions.size(1)):
-        here = mask[:, step].unsqueeze(-1)
-        # Shape: (batch_size, num_tags); the best over the tags before, which are in the middle dimension
-        reached, previous_tag_ids = (scores.unsqueeze(-1) + transitions.between).max(dim=1)
+        reached = (scores[-1].unsqueeze(1) + between).amax(dim=-1) + emissions[:, step]
         # Past its end a row stays as it is.
-        scores = torch.where(here, reached + emissions[:, step], scores)
-        came_from.append(torch.where(here, previous_tag_ids, stay))
-    best_scores, last_tag_ids = (scores + transitions.end).max(dim=-1)
+        scores.append(torch.where(mask[:, step].unsqueeze(-1), reached, scores[-1]))
+    best_scores, last_tag_ids = (scores[-1] + transitions.end).max(dim=-1)
     is_empty = ~mask.any(dim=-1)
     if (best_scores.isneginf() & ~is_empty).any():
         raise ValueError("no sequence of tags is allowed for a sentence: every one has a forbidden transition")
-    return TagSequences(_follow(came_from, last_tag_ids) * mask, best_scores.masked_fill(is_empty, 0.0))
+    tag_ids = _trace_back(scores, between, mask, last_tag_ids)
+    return TagSequences(tag_ids * mask, best_scores.masked_fill(is_empty, 0.0))
 
 
-def _follow(came_from: List[torch.Tensor], last_tag_ids: torch.Tensor) -> torch.Tensor:
-    """The sequences that end in `last_tag_ids`, (batch_size, length), by what each step's tags came from."""
+def _trace_back(
+    scores: List[torch.Tensor], between: torch.Tensor, mask: torch.Tensor, last_tag_ids: torch.Tensor
+) -> torch.Tensor:
+    """The sequences that end in `last_tag_ids`, (batch_size, length).
+
+    Where a tag was reached from is worked out here, for the tags of the best sequences alone: to keep it for every tag
+    on the way costs several times as much as the scores themselves.
+    """
     tag_ids = [last_tag_ids]
-    for previous_tag_ids in reversed(came_from):
-        tag_ids.append(previous_tag_ids.gather(1, tag_ids[-1].unsqueeze(-1)).squeeze(-1))
+    for step in range(len(scores) - 1, 0, -1):
+        # Shape: (batch_size,)
+        previous_tag_ids = (scores[step - 1] + between[tag_ids[-1]]).argmax(dim=-1)
+        tag_ids.append(torch.where(mask[:, step], previous_tag_ids, tag_ids[-1]))
     return torch.stack(tag_ids[::-1], dim=1)
 
 

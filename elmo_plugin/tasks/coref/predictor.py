@@ -3,17 +3,15 @@
 from typing import Any, Dict, List, Sequence, Tuple
 
 from allennlp.common.util import JsonDict
-from allennlp.data import DatasetReader, Instance, Token
-from allennlp.models import Model
+from allennlp.data import Instance, Token
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.predictor import ConllPredictor
 from elmo_plugin.tasks.coref.conll import format_document
-
-OUTPUT_FORMATS = ("json", "conll")
 
 
 @Predictor.register("elmo::coref")
-class CoreferencePredictor(Predictor):
+class CoreferencePredictor(ConllPredictor):
     """Finds what speaks of the same thing in a document.
 
         {"document": "Ada Byron waved. She left."}
@@ -40,28 +38,14 @@ class CoreferencePredictor(Predictor):
         python -m elmo_plugin.tasks.coref test.v4_gold_conll predictions.conll
     """
 
-    def __init__(
-        self, model: Model, dataset_reader: DatasetReader, frozen: bool = True, output_format: str = "json"
-    ) -> None:
-        super().__init__(model, dataset_reader, frozen)
-        if output_format not in OUTPUT_FORMATS:
-            raise ValueError(f"output_format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
-        self._output_format = output_format
-
     def predict(self, document: str) -> JsonDict:
         return self.predict_json({"document": document})
 
-    def predict_instance(self, instance: Instance) -> JsonDict:
-        return self.predict_batch_instance([instance])[0]
+    def complete(self, output: JsonDict, instance: Instance) -> JsonDict:
+        return _with_mentions(output, instance)
 
-    def predict_batch_instance(self, instances: List[Instance]) -> List[JsonDict]:
-        outputs = super().predict_batch_instance(instances)
-        return [_with_mentions(output, instance) for output, instance in zip(outputs, instances, strict=True)]
-
-    def dump_line(self, outputs: JsonDict) -> str:
-        if self._output_format == "json":
-            return super().dump_line(outputs)
-        return format_document(outputs["document_id"], outputs["part"], outputs["sentences"], outputs["clusters"])
+    def format_conll(self, output: JsonDict) -> str:
+        return format_document(output["document_id"], output["part"], output["sentences"], output["clusters"])
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         document, genre = json_dict.get("document"), json_dict.get("genre")

@@ -10,6 +10,7 @@ from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, T
 from allennlp.data.fields import LabelField, ListField, MetadataField, TensorField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.tasks.common.conll2012 import find_files
 from elmo_plugin.tasks.coref.conll import NO_SPEAKER, Clusters, Document, read_documents
 from elmo_plugin.text import RuleBasedSentenceSplitter, RuleBasedTokenizer
 
@@ -25,7 +26,8 @@ class _GenreField(LabelField):
 
 @DatasetReader.register("elmo::coref")
 class CoreferenceReader(DatasetReader):
-    """Reads files in the columns of CoNLL-2012, plain or gzipped; see conll.py. A part of a document is an instance.
+    """Reads a file in the columns of CoNLL-2012, plain or gzipped, or all of those below a folder; see conll.py. A part
+    of a document is an instance.
 
     The word is in the fourth column, its speaker in the tenth (if there are twelve or more) and the coreference in the
     last. A document's sentences are a list of texts, so that whatever runs over a text runs sentence by sentence.
@@ -119,12 +121,13 @@ class CoreferenceReader(DatasetReader):
         return _joined([[str(token) for token in sentence] for sentence in sentences])
 
 
-def _some_documents(file_path: str) -> Iterator[Document]:
+def _some_documents(path: str) -> Iterator[Document]:
     document = None
-    for document in read_documents(file_path):
-        yield document
+    for file_path in find_files(path):
+        for document in read_documents(file_path):
+            yield document
     if document is None:
-        raise ConfigurationError(f"{file_path} holds no document; expected '#begin document (name); part 000'")
+        raise ConfigurationError(f"{path} holds no document; expected '#begin document (name); part 000'")
 
 
 def _compiled(genre_pattern: str) -> "re.Pattern[str]":

@@ -3,18 +3,16 @@
 from typing import Any, Dict, List, Type, Union
 
 from allennlp.common.util import JsonDict
-from allennlp.data import DatasetReader, Instance, Token
-from allennlp.models import Model
+from allennlp.data import Instance, Token
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.predictor import ConllPredictor
 from elmo_plugin.tasks.common.spans import Span, chunks
 from elmo_plugin.tasks.ner.conlleval import format_sentence
 
-OUTPUT_FORMATS = ("json", "conll")
-
 
 @Predictor.register("elmo::ner")
-class NerPredictor(Predictor):
+class NerPredictor(ConllPredictor):
     """Finds the named entities of a sentence.
 
         {"sentence": "Ada Byron lives in London."}
@@ -37,29 +35,15 @@ class NerPredictor(Predictor):
         python -m elmo_plugin.tasks.ner predictions.txt
     """
 
-    def __init__(
-        self, model: Model, dataset_reader: DatasetReader, frozen: bool = True, output_format: str = "json"
-    ) -> None:
-        super().__init__(model, dataset_reader, frozen)
-        if output_format not in OUTPUT_FORMATS:
-            raise ValueError(f"output_format must be one of {', '.join(OUTPUT_FORMATS)}, not {output_format!r}")
-        self._output_format = output_format
-
     def predict(self, sentence: str) -> JsonDict:
         return self.predict_json({"sentence": sentence})
 
-    def predict_instance(self, instance: Instance) -> JsonDict:
-        return self.predict_batch_instance([instance])[0]
+    def complete(self, output: JsonDict, instance: Instance) -> JsonDict:
+        return _with_entities(output, instance)
 
-    def predict_batch_instance(self, instances: List[Instance]) -> List[JsonDict]:
-        outputs = super().predict_batch_instance(instances)
-        return [_with_entities(output, instance) for output, instance in zip(outputs, instances, strict=True)]
-
-    def dump_line(self, outputs: JsonDict) -> str:
-        if self._output_format == "json":
-            return super().dump_line(outputs)
-        columns = [outputs[name] for name in ("gold_tags", "tags") if name in outputs]
-        return format_sentence(outputs["tokens"], *columns)
+    def format_conll(self, output: JsonDict) -> str:
+        columns = [output[name] for name in ("gold_tags", "tags") if name in output]
+        return format_sentence(output["tokens"], *columns)
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         text = json_dict["tokens"] if "tokens" in json_dict else json_dict.get("sentence")

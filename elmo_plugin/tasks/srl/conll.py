@@ -2,17 +2,16 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.files import numbered_lines
+from elmo_plugin.tasks.common.conll2012 import find_files
 from elmo_plugin.tasks.common.spans import Span, spans_to_tags
 
 PREDICATE = "V"
 CONTINUATION = "C-"
-SUFFIXES = ("gold_conll", "gold_conll.gz")
 
 # The columns before the arguments: document, part, word number, word, part of speech, parse, lemma of the predicate,
 # its frameset, sense, speaker, named entity. The column after them is coreference.
@@ -63,8 +62,8 @@ class _Rows:
 def read_sentences(path: str) -> Iterator[Sentence]:
     """The sentences of a file, or of all `*gold_conll` files (gzipped or not) in a folder and those below it."""
     num_sentences = 0
-    for file_path in _files(Path(path)):
-        for rows in _row_groups(str(file_path)):
+    for file_path in find_files(path):
+        for rows in _row_groups(file_path):
             num_sentences += 1
             yield _sentence(rows)
     if num_sentences == 0:
@@ -92,17 +91,6 @@ def brackets_to_tags(brackets: Sequence[str]) -> List[str]:
     if opened is not None:
         raise BracketError(f"the argument ({opened[1]} is never closed", opened[0])
     return spans_to_tags(spans, len(brackets), "BIO")
-
-
-def _files(path: Path) -> List[Path]:
-    if not path.exists():
-        raise ConfigurationError(f"there is no file or folder {path}")
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(SUFFIXES))
-    if not files:
-        raise ConfigurationError(f"the folder {path} holds no file whose name ends with {' or '.join(SUFFIXES)}")
-    return files
 
 
 def _row_groups(file_path: str) -> Iterator[_Rows]:

@@ -117,3 +117,11 @@ def test_it_is_registered_and_indexes_every_sentence(write):
     (instance,) = reader.read(write(("nw/a", 0, SENTENCES, [])))
     reader.apply_token_indexers(instance)
     assert all(isinstance(each.token_indexers["words"], SingleIdTokenIndexer) for each in instance["text"])
+
+
+def test_all_files_below_a_folder_are_read_in_order(tmp_path):
+    for name, document_id in (("b.v4_gold_conll", "nw/b"), ("a/c.v4_gold_conll", "nw/c"), ("b.v4_auto_conll", "nw/x")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(format_document(document_id, 0, SENTENCES, CLUSTERS))
+    instances = CoreferenceReader().read(str(tmp_path))
+    assert [instance["metadata"]["document_id"] for instance in instances] == ["nw/c", "nw/b"]

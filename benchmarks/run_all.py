@@ -1,0 +1,211 @@
+"""Runs every benchmark, one after another, and writes what came out to BENCHMARKS.md.
+
+Each script answers one question and prints its results as JSON. Timings are ratios against a named baseline, taken turn
+by turn in the same run; a table says the median, the lowest and the highest of the turns, and the aim beside it. With
+--quick the scripts take their smaller settings and the report is printed only: such figures show that the scripts work,
+and nothing else.
+
+The machine should be quiet. How busy it was is written down: the load before and after each script.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+FOLDER = Path(__file__).resolve().parent
+REPORT = FOLDER.parent / "BENCHMARKS.md"
+
+
+class Script(NamedTuple):
+    name: str
+    question: str
+    # The least ratio aimed at, by a part of the result's name; the first that fits counts.
+    aims: Dict[str, float] = {}
+    remark: str = ""
+    plot: Optional[str] = None  # a file beside the script
+    unit: str = "tokens"
+
+
+SCRIPTS = [
+    Script(
+        "embedding.py",
+        "How fast is text embedded, against AllenNLP's Elmo?",
+        {"1024/128": 10.0, "one sentence": 2.5, "4096/512": 3.0},
+    ),
+    Script(
+        "growth.py", "How do speed and memory grow with batch size, sentence length and corpus size?", plot="growth.png"
+    ),
+    Script(
+        "frozen_epochs.py",
+        "How long is an epoch of a tagger on a frozen biLM, from the second on?",
+        {"4096/512, against AllenNLP's Elmo": 10.0, "4096/512, against no biLM": 0.67},
+        "Against no biLM the aim is an epoch at most 1.5 times as long: a ratio of 0.67.",
+    ),
+    Script(
+        "bilm_training.py",
+        "How fast is the biLM trained, against the same model built from AllenNLP's parts?",
+        {"1024/128": 3.0, "4096/512": 1.5},
+    ),
+    Script("srl_lstm.py", "How fast is SRL's alternating highway LSTM, against AllenNLP's?", {"training": 1.7}),
+    Script("decoding.py", "How fast is Viterbi decoding in batches, against AllenNLP's?", {"": 5.0}, unit="sentences"),
+    Script("streaming_memory.py", "How much memory does it take to stream a corpus of any size?"),
+]
+
+
+class Outcome(NamedTuple):
+    script: Script
+    results: Optional[Dict[str, Any]]  # None if it failed
+    threads: Optional[int]
+    seconds: float
+    load: str
+
+
+def run(script: Script, quick: bool) -> Outcome:
+    """Runs one script; its progress bars and errors go where ours go, and the files it leaves nowhere."""
+    arguments = ["--quick"] if quick else []
+    if script.plot is not None and not quick:
+        arguments += ["--plot", str(FOLDER / script.plot)]
+    started, load = time.perf_counter(), _load()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, str(FOLDER / script.name), *arguments]
+        process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=folder)
+    facts = json.loads(process.stdout[process.stdout.index("{") :]) if process.returncode == 0 else {}
+    return Outcome(
+        script,
+        facts.get("results", facts) or None,
+        facts.get("threads"),
+        time.perf_counter() - started,
+        f"{load} before, {_load()} after",
+    )
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+# ---- The report ----
+
+
+def render(outcomes: List[Outcome], quick: bool) -> str:
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench` (`benchmarks/run_all.py`). Speeds are medians. A ratio is our speed by that of the "
+        "baseline named beside it, both taken in turns",
+        "in the same run: the median of the turns, and in brackets the lowest and the highest.",
+        "",
+        *(["**Taken with `--quick`: these figures show only that the scripts work.**", ""] if quick else []),
+        *machine(),
+        "",
+    ]
+    for outcome in outcomes:
+        lines += section(outcome)
+    return "\n".join(lines)
+
+
+def machine() -> List[str]:
+    packages = [f"{name} {version(name)}" for name in ("torch", "allennlp", "numpy", "elmo-plugin")]
+    return [
+        "| | |",
+        "|---|---|",
+        f"| date | {datetime.now(UTC):%Y-%m-%d} |",
+        f"| processor | {_processor()} |",
+        f"| cores | {len(os.sched_getaffinity(0))} |",
+        f"| memory | {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GB |",
+        f"| system | {platform.system()} {platform.machine()} |",
+        f"| versions | Python {platform.python_version()}, {', '.join(packages)} |",
+    ]
+
+
+def _processor() -> str:
+    """Its name and the vector instructions that matter here."""
+    try:
+        facts = dict(
+            (part.strip() for part in line.split(":", 1))
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if ":" in line
+        )
+    except OSError:
+        return platform.processor()
+    flags = set(facts.get("flags", "").split())
+    known = [flag for flag in ("avx2", "fma", "avx512f", "avx512_vnni", "avx_vnni", "amx_tile") if flag in flags]
+    return f"{facts.get('model name', platform.processor())} ({', '.join(known)})"
+
+
+def section(outcome: Outcome) -> List[str]:
+    script = outcome.script
+    threads = "" if outcome.threads is None else f"threads: {outcome.threads}; "
+    lines = [f"## {script.question}", "", f"`benchmarks/{script.name}`; {threads}load: {outcome.load}", ""]
+    if outcome.results is None:
+        return [*lines, "**It failed.**", ""]
+    compared = {name: result for name, result in outcome.results.items() if _is_comparison(result)}
+    if compared:
+        lines += ["| | ours, a second | the baseline, a second | ratio | aim |", "|---|---|---|---|---|"]
+        lines += [*(_row(name, result, script) for name, result in compared.items()), ""]
+    for name, result in outcome.results.items():
+        if isinstance(result, list):
+            lines += [*_points(name, result), ""]
+        elif name not in compared:
+            lines += ["```json", json.dumps({name: result}, indent=2), "```", ""]
+    lines += [script.remark, ""] if script.remark else []
+    return [*lines, f"![]({FOLDER.name}/{script.plot})", ""] if script.plot else lines
+
+
+def _points(name: str, points: List[Dict[str, Any]]) -> Iterator[str]:
+    """The points of a curve as a table."""
+    yield f"| {' | '.join([name, *(key.replace('_', ' ') for key in points[0] if key != 'value')])} |"
+    yield "|---" * len(points[0]) + "|"
+    for point in points:
+        yield f"| {' | '.join(f'{value:,}' for value in point.values())} |"
+
+
+def _is_comparison(result: Any) -> bool:
+    return isinstance(result, dict) and "ratio" in result
+
+
+def _row(name: str, result: Dict[str, Any], script: Script) -> str:
+    (rates,) = (value for key, value in result.items() if key.endswith("_per_second"))
+    ours, baseline = rates["elmo_plugin"], rates[result["baseline"]]
+    spread = f"{result['ratio']} ({result['ratio_lowest']} to {result['ratio_highest']}, {result['turns']} turns)"
+    aim = next((f"{aim:g}" for part, aim in script.aims.items() if part in name), "")
+    return f"| {name} | {ours:,} {script.unit} | {baseline:,} ({result['baseline']}) | {spread} | {aim} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python benchmarks/run_all.py --quick --only decoding.py srl_lstm.py",
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller settings; prints the report, writes no file")
+    parser.add_argument("--only", nargs="+", metavar="SCRIPT", choices=[script.name for script in SCRIPTS])
+    parser.add_argument("--output", type=Path, help="where to write the report (BENCHMARKS.md without --quick)")
+    arguments = parser.parse_args()
+    outcomes = []
+    for script in SCRIPTS:
+        if arguments.only is None or script.name in arguments.only:
+            print(f"{script.name} ...", file=sys.stderr, flush=True)
+            outcomes.append(run(script, arguments.quick))
+            print(f"{script.name} took {outcomes[-1].seconds:.0f} s", file=sys.stderr, flush=True)
+    report = render(outcomes, arguments.quick)
+    output = arguments.output or (None if arguments.quick else REPORT)
+    if output is None:
+        print(report)
+    else:
+        output.write_text(report, encoding="utf-8")
+    failed = [outcome.script.name for outcome in outcomes if outcome.results is None]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

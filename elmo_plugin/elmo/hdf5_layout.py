@@ -1,0 +1,111 @@
+"""How vectors lie in the HDF5 files of `allennlp elmo`: as AllenNLP 0.9 laid them.
+
+One dataset a sentence, keyed by its line's index from 0: (layers, tokens, dim) for the format `all`, (tokens, dim) for
+`top` and `average`. The dataset `sentence_to_index` holds one string, the JSON of {sentence: key}; of a sentence that
+stands in the text several times it gives the last index.
+"""
+
+import json
+from typing import Dict, Optional, Union
+
+import h5py
+import numpy
+from allennlp.common.checks import ConfigurationError
+
+OUTPUT_FORMATS = ("all", "top", "average")
+SENTENCE_TO_INDEX = "sentence_to_index"
+
+
+def select_layers(layers: numpy.ndarray, choice: Union[str, int]) -> numpy.ndarray:
+    """Of vectors of shape (layers, tokens, dim): `all` of them, the `top` layer, the layers' `average`, or the layer
+    with this index, where 0 is the context-independent one.
+    """
+    if isinstance(choice, str):
+        check_layers(choice)
+        return {"all": layers, "top": layers[-1], "average": layers.mean(axis=0)}[choice]
+    if not 0 <= choice < len(layers):
+        raise ConfigurationError(f"there is no layer {choice}: this biLM's layers are 0 to {len(layers) - 1}")
+    return layers[choice]
+
+
+def check_layers(choice: Union[str, int]) -> None:
+    """Refuses what can't be a choice of layers, whatever the biLM."""
+    if isinstance(choice, bool) or (isinstance(choice, str) and choice not in OUTPUT_FORMATS):
+        raise ConfigurationError(f"layers are {', '.join(OUTPUT_FORMATS)} or an index from 0, not {choice!r}")
+
+
+class DatasetKeys:
+    """Gives each sentence of the text its key in `output`, and remembers them for `sentence_to_index` unless
+    `forget_sentences`.
+
+    With `use_sentence_keys` a sentence is its own key, and `sentence_to_index` is the JSON of an empty object. A "/"
+    in it is a path to HDF5: its dataset lies in groups, where `file[sentence]` finds it. A sentence that stands in the
+    text again has the same vectors and is stored once; with `unique_keys`, for vectors that depend on what came before,
+    it is refused.
+    """
+
+    def __init__(
+        self,
+        output: h5py.File,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+        unique_keys: bool = False,
+    ) -> None:
+        self._output = output
+        self._use_sentence_keys = use_sentence_keys
+        self._unique_keys = unique_keys
+        self._forget_sentences = forget_sentences
+        self._index_of: Dict[str, str] = {}
+
+    def key(self, index: int, sentence: str) -> Optional[str]:
+        """Where the vectors of the sentence on this line go; None if they are in the file already."""
+        if self._use_sentence_keys:
+            check_sentence_key(index, sentence)
+            return None if self._is_stored(index, sentence) else sentence
+        if not self._forget_sentences:
+            self._index_of[sentence] = str(index)
+        return str(index)
+
+    def remember(self, sentence: str) -> None:
+        """To be called once the dataset is there: notes which sentence it belongs to, where its path doesn't tell."""
+        if self._use_sentence_keys and self._output[sentence].name != f"/{sentence}":
+            self._output[sentence].attrs["sentence"] = sentence
+
+    def write_index(self) -> None:
+        if not self._forget_sentences:
+            text = self._output.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=h5py.string_dtype())
+            text[0] = json.dumps(self._index_of)
+
+    def _is_stored(self, index: int, sentence: str) -> bool:
+        steps = [step for step in sentence.split("/") if step not in ("", ".")]
+        for end in range(1, len(steps)):
+            if isinstance(self._output.get("/".join(steps[:end])), h5py.Dataset):
+                raise _bad_key(index, sentence, f"{'/'.join(steps[:end])!r} is another line's, and a path can't go on")
+        present = self._output.get(sentence)
+        if present is None:
+            return False
+        if isinstance(present, h5py.Group):
+            raise _bad_key(index, sentence, "it is the beginning of another line's path")
+        if present.attrs.get("sentence", present.name[1:]) != sentence:
+            raise _bad_key(index, sentence, f"HDF5 takes it for the same path as {present.name[1:]!r}")
+        if self._unique_keys:
+            raise _bad_key(index, sentence, "it stands in the text twice, with different vectors")
+        return True
+
+
+def check_sentence_key(index: int, sentence: str) -> None:
+    """Refuses a sentence that can't be a key in any file."""
+    steps = [step for step in sentence.split("/") if step not in ("", ".")]
+    if not steps:
+        raise _bad_key(index, sentence, "it is no name to HDF5")
+    if "\0" in sentence:
+        raise _bad_key(index, sentence, "it holds a zero byte, where HDF5 ends a name")
+    if steps == [SENTENCE_TO_INDEX]:
+        raise _bad_key(index, sentence, "the index has this name")
+
+
+def _bad_key(index: int, sentence: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"line {index + 1} can't be its own key, since {problem}: {sentence!r}. Leave out --use-sentence-keys: "
+        f"the keys are then line indices, and {SENTENCE_TO_INDEX} finds a sentence's"
+    )

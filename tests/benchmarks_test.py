@@ -1,0 +1,71 @@
+"""What `make bench` makes of the scripts in benchmarks/."""
+
+import importlib.util
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def run_all(root):
+    spec = importlib.util.spec_from_file_location("run_all", root / "benchmarks" / "run_all.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RESULT = {
+    "units_per_second": {"elmo_plugin": 1200.5, "the old way": 100.0},
+    "baseline": "the old way",
+    "ratio": 12.0,
+    "ratio_lowest": 11.0,
+    "ratio_highest": 13.5,
+    "turns": 3,
+}
+
+
+def outcome(run_all, results, aims=None):
+    script = run_all.Script("some.py", "How fast is it?", aims or {})
+    return run_all.Outcome(script, results, threads=2, seconds=1.0, load="0.1 before, 0.2 after")
+
+
+def test_every_script_is_run_and_described(root, run_all):
+    scripts = {path.name for path in (root / "benchmarks").glob("*.py")} - {"run_all.py", "interleave.py"}
+    assert scripts <= {script.name for script in run_all.SCRIPTS}
+    readme = (root / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{script}`" in readme for script in scripts)
+
+
+def test_a_comparison_becomes_a_row_with_its_aim(run_all):
+    report = run_all.render([outcome(run_all, {"a claim": RESULT}, {"b": 1.0, "a cl": 10.0})], quick=False)
+    assert "## How fast is it?" in report
+    assert "| a claim | 1,200.5 tokens | 100.0 (the old way) | 12.0 (11.0 to 13.5, 3 turns) | 10 |" in report
+
+
+def test_other_results_are_shown_as_they_are(run_all):
+    assert '"peak_mb": 12' in run_all.render([outcome(run_all, {"memory": {"peak_mb": 12}})], quick=False)
+
+
+def test_the_points_of_a_curve_become_a_table(run_all):
+    points = [{"value": 1, "tokens_per_second": 10.5}, {"value": 2, "tokens_per_second": 2000.0}]
+    report = run_all.render([outcome(run_all, {"batch size": points})], quick=False)
+    assert "| batch size | tokens per second |\n|---|---|\n| 1 | 10.5 |\n| 2 | 2,000.0 |\n" in report
+
+
+def test_the_report_names_machine_and_versions(run_all):
+    report = run_all.render([], quick=False)
+    for fact in ("| processor |", "| cores |", "| memory |", "torch 2", "allennlp 2.10.1", "Python 3"):
+        assert fact in report
+
+
+def test_a_quick_report_says_so(run_all):
+    assert "only that the scripts work" in run_all.render([], quick=True)
+    assert "only that the scripts work" not in run_all.render([], quick=False)
+
+
+@pytest.mark.parametrize("code, results", [('print(\'{"results": {"a": 1}}\')', {"a": 1}), ("exit(3)", None)])
+def test_a_script_is_run_and_its_failure_noted(run_all, monkeypatch, tmp_path, code, results):
+    (tmp_path / "some.py").write_text(code)
+    monkeypatch.setattr(run_all, "FOLDER", tmp_path)
+    ran = run_all.run(run_all.Script("some.py", "?"), quick=True)
+    assert ran.results == results
+    assert ("**It failed.**" in run_all.render([ran], quick=True)) == (results is None)
