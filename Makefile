@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 REQUIREMENTS := requirements/living.txt requirements/archived.txt requirements/dev.txt
 
-.PHONY: help install demo test checks lint format-check types format fixtures clean FORCE
+.PHONY: help install demo test checks lint format-check types format fixtures bench results results-quick clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -49,6 +49,15 @@ format: install  ## Format the code and sort its imports
 
 fixtures: install  ## Rebuild the generated part of fixtures/
 	@$(BIN)/python fixtures/build.py
+
+bench: install  ## Run the benchmarks, best on a quiet machine, and write BENCHMARKS.md
+	@$(BIN)/python benchmarks/run_all.py
+
+results-quick: install  ## Train the six tasks with small budgets (an hour or two of one core) and write RESULTS.md
+	@$(BIN)/python results/run.py --setting quick
+
+results: install  ## Train the six tasks for hours and write RESULTS.md; goes on where it was interrupted
+	@$(BIN)/python results/run.py --setting full
 
 clean:  ## Remove .venv, caches and builds
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

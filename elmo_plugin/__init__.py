@@ -20,8 +20,20 @@ from elmo_plugin import compat, settings
 compat.apply()
 settings.fill_in_defaults()
 
-from elmo_plugin import bilm, characters, commands, elmo, tasks, text, training  # noqa: E402
+from elmo_plugin import analysis, bilm, characters, commands, elmo, tasks, text, training  # noqa: E402
 from elmo_plugin.elmo import ElmoEmbedder  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["ElmoEmbedder", "bilm", "characters", "commands", "compat", "elmo", "settings", "tasks", "text", "training"]
+__all__ = [
+    "ElmoEmbedder",
+    "analysis",
+    "bilm",
+    "characters",
+    "commands",
+    "compat",
+    "elmo",
+    "settings",
+    "tasks",
+    "text",
+    "training",
+]

@@ -38,20 +38,25 @@ def read_text(file_path: str) -> str:
 
 
 def _lines(path: str, name: str, skip_blank: bool, advance: Callable[[int], Any]) -> Iterator[Tuple[int, str]]:
-    line_number = num_bytes_told = 0
+    num_bytes_told = 0
+    with open(path, "rb") as file:
+        for line_number, text in decoded_lines(file, name):
+            if line_number % _LINES_PER_PROGRESS_UPDATE == 0:
+                position = file.tell()
+                advance(position - num_bytes_told)
+                num_bytes_told = position
+            if not skip_blank or (text and not text.isspace()):
+                yield line_number, text
+        advance(file.tell() - num_bytes_told)
+
+
+def decoded_lines(file: io.BufferedReader, name: str) -> Iterator[Tuple[int, str]]:
+    """The lines of an open file or pipe, gzipped or not, with their numbers from 1. `name` is for errors."""
+    line_number = 0
     try:
-        with open(path, "rb") as file:
-            for line_number, line in enumerate(unzipped(file, name), start=1):
-                text = line.decode("utf-8")
-                if line_number == 1:
-                    text = text.removeprefix("\ufeff")
-                if line_number % _LINES_PER_PROGRESS_UPDATE == 0:
-                    position = file.tell()
-                    advance(position - num_bytes_told)
-                    num_bytes_told = position
-                if not skip_blank or (text and not text.isspace()):
-                    yield line_number, text
-            advance(file.tell() - num_bytes_told)
+        for line_number, line in enumerate(unzipped(file, name), start=1):
+            text = line.decode("utf-8")
+            yield line_number, text.removeprefix("\ufeff") if line_number == 1 else text
     except UnicodeDecodeError as error:
         raise ConfigurationError(
             f"{name}:{line_number}: this line isn't UTF-8: {error.reason} at byte {error.start} of the line. "
@@ -64,11 +69,9 @@ def _lines(path: str, name: str, skip_blank: bool, advance: Callable[[int], Any]
         ) from error
 
 
-def unzipped(file: BinaryIO, name: str) -> BinaryIO:
+def unzipped(file: io.BufferedReader, name: str) -> BinaryIO:
     """The content of an open file, gzipped or not: by content, since what is fetched into a cache has another name."""
-    magic = file.read(len(GZIP_MAGIC))
-    file.seek(0)
-    if magic == GZIP_MAGIC:
+    if file.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] == GZIP_MAGIC:
         # The wrapper finds the ends of lines in C; GzipFile's own readline takes a call in Python for each.
         return io.BufferedReader(gzip.GzipFile(fileobj=file))
     if name.endswith(".gz"):

@@ -13,15 +13,18 @@ from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.metrics import Metric
 
 import elmo_plugin
+from elmo_plugin.analysis import Analysis
 from elmo_plugin.bilm import BiLm
+from elmo_plugin.bilm.cache import LayerCache
 from elmo_plugin.bilm.softmax import BiLmSoftmax
 from elmo_plugin.tasks.squad.modules import SpanHeads
 from elmo_plugin.tasks.srl.predicates import PredicateFinder
 from elmo_plugin.text import ContextualEmbedder
 
 NAMES = {
+    Analysis: ["ablations", "finetuning", "neighbours", "pos", "sample-efficiency", "similarity", "wsd"],
     BatchSampler: ["elmo::sentences"],
-    BiLm: ["archive", "files", "random"],
+    BiLm: ["archive", "files", "pretrained", "random"],
     BiLmSoftmax: ["adaptive", "full", "sampled"],
     Checkpointer: ["elmo::atomic"],
     ContextualEmbedder: ["elmo", "none"],
@@ -36,6 +39,7 @@ NAMES = {
         "elmo::srl",
         "elmo::sst",
     ],
+    LayerCache: ["disk", "none", "ram"],
     LearningRateScheduler: ["elmo::staircase"],
     Metric: ["elmo::bilm_perplexity", "elmo::conll", "elmo::coref", "elmo::squad", "elmo::srl"],
     Model: [
@@ -63,7 +67,7 @@ NAMES = {
     SentenceSplitter: ["elmo::spacy"],
     Seq2SeqEncoder: ["elmo::alternating_lstm"],
     SpanHeads: ["chained", "linear"],
-    Subcommand: ["bilm-export"],
+    Subcommand: ["bilm-export", "elmo", "elmo-analyze", "elmo-layers", "elmo-tokens"],
     TokenEmbedder: ["elmo::token_embedder"],
     TokenIndexer: ["elmo::characters"],
     Tokenizer: ["elmo::spacy"],

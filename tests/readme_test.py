@@ -13,13 +13,24 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
 
 
-def test_the_python_example_runs(monkeypatch, capsys):
+def test_vectors_from_python_have_the_shapes_it_says(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
-    (example,) = blocks("python")
     names = {}
-    exec(example, names)
-    assert names["vectors"].shape == (3, 5, 16)
-    assert capsys.readouterr().out == "(3, 2, 16)\n(3, 1, 16)\n"
+    exec(blocks("python")[0], names)
+    assert names["vectors"].shape == (3, 5, 256) and names["vectors"].dtype == "float32"
+    assert capsys.readouterr().out == "(3, 2, 256)\n(3, 1, 256)\n"
+
+
+@pytest.mark.parametrize("example", blocks("python")[1:], ids=["spacy", "scikit-learn"])
+def test_the_integrations_run_as_shown(example):
+    exec(example, {})
+
+
+def test_the_jsonnet_example_is_what_the_config_does():
+    (example,) = blocks("jsonnet")
+    config = (ROOT / "training_configs/examples/simple_tagger_elmo.jsonnet").read_text(encoding="utf-8")
+    for line in ("token_indexers+: { elmo: { type: 'elmo::characters' } }", "type: 'elmo::token_embedder'"):
+        assert line in example and line in config
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"\]\(((?!http)[^)]+)\)", README))))

@@ -1,5 +1,9 @@
 """Subcommands of `allennlp`: they parse arguments and call what lives elsewhere."""
 
 from elmo_plugin.commands.bilm_export import BiLmExport
+from elmo_plugin.commands.elmo import ElmoCommand
+from elmo_plugin.commands.elmo_analyze import ElmoAnalyze
+from elmo_plugin.commands.elmo_layers import ElmoLayers
+from elmo_plugin.commands.elmo_tokens import ElmoTokens
 
-__all__ = ["BiLmExport"]
+__all__ = ["BiLmExport", "ElmoAnalyze", "ElmoCommand", "ElmoLayers", "ElmoTokens"]

@@ -1,0 +1,332 @@
+"""Nearest tokens in context against nearest word types: Sec. 5.3 and Table 4.
+
+The biLM's vectors of a corpus lie in an index on disk (`token_store`), built once. A query is a word in a sentence; its
+neighbours are the corpus' sentences that hold the tokens with the highest cosine at one layer, found by an exact search
+that reads the index in blocks. Beside them stand the nearest words by context-independent vectors: those of a GloVe
+file, or the biLM's own token layer.
+"""
+
+import argparse
+import heapq
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy
+from allennlp.common import Tqdm
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.analysis import token_store
+from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
+from elmo_plugin.analysis.embedding import embed_items
+from elmo_plugin.analysis.marked import MarkedSentence, parse_marked
+from elmo_plugin.analysis.token_store import TokenStore
+from elmo_plugin.analysis.wsd_data import read_sentences
+from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.files import numbered_lines, read_lines
+from elmo_plugin.training.corpus import find_shards
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TYPES_PER_BLOCK = 8192
+_TINY = 1e-12
+
+
+class TokenNeighbour(NamedTuple):
+    """A sentence of the corpus, its nearest token marked."""
+
+    cosine: float
+    sentence: MarkedSentence
+
+
+class TypeNeighbour(NamedTuple):
+    cosine: float
+    word: str
+
+
+def corpus_sentences(paths: Iterable[str]) -> Iterator[List[str]]:
+    """Tokenised text, one sentence a line, or XML of the WSD evaluation framework, as SemCor comes in."""
+    for path in paths:
+        if path.removesuffix(".gz").endswith(".xml"):
+            yield from (sentence.tokens for sentence in read_sentences(path))
+        else:
+            yield from (line.split() for line in read_lines(path))
+
+
+def build_index(
+    folder: str,
+    embedder: ElmoEmbedder,
+    corpus: Any,
+    layer: Optional[int] = None,
+    dtype: str = "float16",
+    batch_size: int = 64,
+) -> TokenStore:
+    """The index of a corpus at one layer, the top one unless given; see `token_store.build` for what is reused."""
+    paths = find_shards(corpus)
+    layer = embedder.bilm.num_layers - 1 if layer is None else layer
+    source = [token_store.file_identity(path) for path in paths]
+    return token_store.build(folder, embedder, corpus_sentences(paths), source, [layer], dtype, batch_size)
+
+
+def candidate_mask(store: TokenStore, queries: Sequence[MarkedSentence], same_word: bool = False) -> numpy.ndarray:
+    """Which tokens may be an answer, (num_queries, num_tokens): none of the query's own sentence, if the corpus has it;
+    with `same_word` only those that are the query's word, in upper or lower case.
+    """
+    may_answer = numpy.full((len(queries), len(store)), not same_word)
+    words = [query.word.lower() for query in queries]
+    for start, tokens in zip(store.offsets, store.sentences(), strict=False):
+        for row, query in enumerate(queries):
+            if tokens == query.tokens:
+                may_answer[row, start : start + len(tokens)] = False
+            elif same_word:
+                for place, token in enumerate(tokens):
+                    may_answer[row, start + place] = token.lower() == words[row]
+    return may_answer
+
+
+def nearest_tokens(
+    store: TokenStore, vectors: numpy.ndarray, may_answer: numpy.ndarray, num_neighbours: int
+) -> List[List[TokenNeighbour]]:
+    """For each query, (num_queries, dim), the sentences with the nearest tokens, best first; exact.
+
+    A sentence counts once, with its nearest token.
+    """
+    (layer,) = store.layers
+    unit = vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=-1, keepdims=True), _TINY)
+    best: List[List[Tuple[float, int]]] = [[] for _ in vectors]
+    with Tqdm.tqdm(total=store.num_sentences, desc="searching", unit=" sentences") as bar:
+        for block in store.blocks(layer):
+            start = store.offsets[block.first_sentence]
+            cosines = _cosines(unit, block.vectors[:, 0])
+            cosines[~may_answer[:, start : start + len(block.vectors)]] = -numpy.inf
+            # Shape: (num_queries, num_sentences in the block)
+            of_sentences = numpy.maximum.reduceat(cosines, block.starts, axis=1)
+            for row, scores in enumerate(of_sentences):
+                best[row] = _merge(best[row], scores, block.first_sentence, num_neighbours)
+            bar.update(len(block.starts))
+    return [
+        [_neighbour(store, unit[row], may_answer[row], number) for _, number in ranked]
+        for row, ranked in enumerate(best)
+    ]
+
+
+def _cosines(unit: numpy.ndarray, vectors: numpy.ndarray) -> numpy.ndarray:
+    return (unit @ vectors.T) / numpy.maximum(numpy.linalg.norm(vectors, axis=-1), _TINY)
+
+
+def _merge(
+    best: List[Tuple[float, int]], scores: numpy.ndarray, first: int, num_neighbours: int
+) -> List[Tuple[float, int]]:
+    """The best of what is known and of a block's sentences; of equals, the first in the corpus."""
+    order = numpy.argsort(-scores, kind="stable")[:num_neighbours]
+    found = [(float(scores[index]), first + int(index)) for index in order if scores[index] > -numpy.inf]
+    return heapq.nsmallest(num_neighbours, best + found, key=lambda hit: (-hit[0], hit[1]))
+
+
+def _neighbour(store: TokenStore, unit: numpy.ndarray, may_answer: numpy.ndarray, number: int) -> TokenNeighbour:
+    rows = slice(store.offsets[number], store.offsets[number + 1])
+    cosines = _cosines(unit[None], store.vectors[rows, 0].astype(numpy.float32))[0]
+    place = int(numpy.where(may_answer[rows], cosines, -numpy.inf).argmax())
+    return TokenNeighbour(float(cosines[place]), MarkedSentence(store.sentence(number), place))
+
+
+def types_of_file(path: str, words: Sequence[str], num_neighbours: int) -> Dict[str, List[TypeNeighbour]]:
+    """The nearest words to each of `words` in a text file of word vectors, `word number number ...` a line.
+
+    A word that the file lacks is looked for in lower case; one that it lacks altogether has no neighbours. The file is
+    read twice, a block at a time: the first time for the vectors of the words alone.
+    """
+    spellings = {spelling for word in words for spelling in (word, word.lower())}
+    own = {word: vector for word, vector in _file_vectors(path, only=spellings)}
+    found = {word: own.get(word, own.get(word.lower())) for word in words}
+    known = {word: vector for word, vector in found.items() if vector is not None}
+    vectors = Tqdm.tqdm(_file_vectors(path), desc="searching the word vectors", unit=" words") if known else ()
+    return {word: [] for word in words} | _nearest_types(known, vectors, num_neighbours)
+
+
+def _file_vectors(path: str, only: Optional[Iterable[str]] = None) -> Iterator[Tuple[str, numpy.ndarray]]:
+    dim = None
+    wanted = None if only is None else set(only)
+    for number, line in numbered_lines(path):
+        if wanted is not None and dim is not None and line.partition(" ")[0] not in wanted:
+            continue
+        # The last `dim` fields are the numbers: in some of GloVe's files a word may have blanks inside.
+        word, *numbers = line.rstrip().rsplit(" ", -1 if dim is None else dim)
+        try:
+            vector = numpy.array(numbers, dtype=numpy.float32)
+        except ValueError as error:
+            raise ConfigurationError(f"{path}:{number}: this isn't a word and its vector, but {line[:60]!r}") from error
+        if number == 1 and len(vector) == 1:
+            continue  # word2vec's first line: how many words, how many dimensions
+        dim = dim or len(vector)
+        if len(vector) != dim:
+            raise ConfigurationError(
+                f"{path}:{number}: the vector of {word!r} has {len(vector)} numbers; those before have {dim}"
+            )
+        if wanted is None or word in wanted:
+            yield word, vector
+    if dim is None:
+        raise ConfigurationError(f"{path}: there is no word vector in this file")
+
+
+def types_of_bilm(
+    embedder: ElmoEmbedder,
+    sentences: Iterable[List[str]],
+    words: Sequence[str],
+    num_neighbours: int,
+    max_types: int = 50_000,
+    batch_size: int = 64,
+) -> Dict[str, List[TypeNeighbour]]:
+    """The nearest words by the biLM's token layer, among a text's `max_types` most frequent."""
+    counts = Counter(token for sentence in sentences for token in sentence)
+    frequent = [word for word, _ in counts.most_common(max_types)]
+    own = {word: embedder.embed_sentence([word])[0, 0] for word in words}
+    progress = Tqdm.tqdm(frequent, desc="embedding the word types", unit=" words")
+    vectors = embed_items(embedder, progress, lambda word: [word], batch_size)
+    return _nearest_types(own, ((word, layers[0, 0]) for word, layers in vectors), num_neighbours)
+
+
+def _nearest_types(
+    queries: Dict[str, numpy.ndarray], vectors: Iterable[Tuple[str, numpy.ndarray]], num_neighbours: int
+) -> Dict[str, List[TypeNeighbour]]:
+    """The nearest words to each query, other than itself in upper or lower case."""
+    best: Dict[str, List[TypeNeighbour]] = {word: [] for word in queries}
+    remaining = iter(vectors)
+    while block := list(islice(remaining, _TYPES_PER_BLOCK)):
+        matrix = numpy.stack([vector for _, vector in block])
+        spelling = numpy.array([word.lower() for word, _ in block], dtype=object)
+        for word, query in queries.items():
+            cosines = _cosines((query / max(float(numpy.linalg.norm(query)), _TINY))[None], matrix)[0]
+            others = numpy.flatnonzero(spelling != word.lower())
+            order = others[numpy.argsort(-cosines[others], kind="stable")[:num_neighbours]]
+            found = [TypeNeighbour(float(cosines[index]), block[index][0]) for index in order]
+            best[word] = heapq.nsmallest(num_neighbours, best[word] + found, key=lambda near: (-near.cosine, near.word))
+    return best
+
+
+class Answer(NamedTuple):
+    """What Table 4 shows of one query."""
+
+    query: MarkedSentence
+    types: List[TypeNeighbour]
+    tokens: List[TokenNeighbour]
+
+
+@Analysis.register("neighbours")
+class Neighbours(Analysis):
+    help = "nearest tokens in context against nearest word types (Table 4)"
+    description = (
+        "Finds the sentences of a corpus that hold the tokens nearest to a word in a sentence, and beside them the "
+        "words nearest to it whatever the sentence. The corpus is tokenised text with a sentence a line, or "
+        "NAME.data.xml such as SemCor, plain or gzipped; it is embedded once, into the folder --index, and that goes "
+        "on where it was interrupted. Later calls need --index alone."
+    )
+    example = (
+        "allennlp elmo-analyze neighbours --corpus semcor.data.xml.gz --index semcor.index --queries 'Ruiz made a "
+        "spectacular [play] on the grounder .' 'They signed to do a Broadway [play] .' --word-vectors glove.txt.gz "
+        "--output out"
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--index", required=True, metavar="DIR", help="the corpus' vectors; built if need be")
+        parser.add_argument("--corpus", nargs="+", metavar="PATH", help="files, folders or globs; to build the index")
+        parser.add_argument(
+            "--queries", required=True, nargs="+", metavar="TEXT", help="tokenised, one word each in [square] brackets"
+        )
+        parser.add_argument("--layer", type=int, metavar="N", help="the layer to index; the top one unless given")
+        parser.add_argument("--float32", action="store_true", help="index in full precision, at twice the size")
+        parser.add_argument("--same-word", action="store_true", help="only tokens that are the query's word")
+        parser.add_argument(
+            "--word-vectors", metavar="FILE", help="GloVe's text format; otherwise the biLM's token layer"
+        )
+        parser.add_argument("--num-tokens", type=int, default=5, metavar="N", help="sentences to show for a query")
+        parser.add_argument("--num-types", type=int, default=10, metavar="N", help="words to show for a query")
+
+    def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
+        for flag, value in (("--num-tokens", arguments.num_tokens), ("--num-types", arguments.num_types)):
+            if value < 1:
+                raise ConfigurationError(f"{flag} must be 1 or more, not {value}")
+        queries = [parse_marked(text, "--queries") for text in arguments.queries]
+        words = sorted({query.word for query in queries})
+        types = arguments.word_vectors and types_of_file(arguments.word_vectors, words, arguments.num_types)
+        store = None if arguments.corpus else TokenStore(arguments.index)
+        embedder = open_embedder()
+        if store is None:
+            dtype = "float32" if arguments.float32 else "float16"
+            store = build_index(
+                arguments.index, embedder, arguments.corpus, arguments.layer, dtype, arguments.batch_size
+            )
+        _check_index(store, embedder, arguments.layer)
+        if not types:
+            types = types_of_bilm(
+                embedder, store.sentences(), words, arguments.num_types, batch_size=arguments.batch_size
+            )
+        (layer,) = store.layers
+        layers = embedder.embed_sentences((query.tokens for query in queries), arguments.batch_size)
+        vectors = numpy.stack([of[layer, query.place] for of, query in zip(layers, queries, strict=True)])
+        may_answer = candidate_mask(store, queries, arguments.same_word)
+        tokens = nearest_tokens(store, vectors, may_answer, arguments.num_tokens)
+        answers = [Answer(query, types[query.word], near) for query, near in zip(queries, tokens, strict=True)]
+        return report(answers, layer, "word vectors" if arguments.word_vectors else "biLM, token layer")
+
+
+def _check_index(store: TokenStore, embedder: ElmoEmbedder, layer: Optional[int]) -> None:
+    if store.identity["bilm"] != token_store.fingerprint(embedder.bilm):
+        raise ConfigurationError(f"the index {store.folder} was built with another biLM than is given here")
+    if len(store.layers) != 1 or layer not in (None, store.layers[0]):
+        raise ConfigurationError(f"the index {store.folder} has the layers {store.layers}, not {layer}")
+
+
+def report(answers: Sequence[Answer], layer: int, types_by: str) -> Report:
+    """Table 4: for each query its nearest words, then its nearest sentences."""
+    parts = []
+    for query, types, tokens in answers:
+        words = ", ".join(neighbour.word for neighbour in types) or "(not among the word vectors)"
+        lines = [f"{query.excerpt(len(query.tokens))}", f"  {types_by}: {words}", f"  biLM, layer {layer}:"]
+        lines += [f"    {cosine:.3f}  {sentence.excerpt(len(sentence.tokens))}" for cosine, sentence in tokens]
+        parts.append("\n".join(lines + ["    (none)"] * (not tokens)))
+    results = {
+        "layer": layer,
+        "types_by": types_by,
+        "queries": [
+            {
+                "tokens": query.tokens,
+                "place": query.place,
+                "nearest_types": [neighbour._asdict() for neighbour in types],
+                "nearest_tokens": [
+                    {"cosine": near.cosine, "tokens": near.sentence.tokens, "place": near.sentence.place}
+                    for near in tokens
+                ],
+            }
+            for query, types, tokens in answers
+        ],
+    }
+    return Report(results, "\n\n".join(parts), lambda figure: draw(figure, answers, layer, types_by))
+
+
+def draw(figure: "Figure", answers: Sequence[Answer], layer: int, types_by: str) -> None:
+    """A row for each query: the cosines of its nearest words on the left, of its nearest sentences on the right."""
+    heights = [max(len(types), len(tokens), 1) for _, types, tokens in answers]
+    figure.set_size_inches(10.5, 0.75 * len(answers) + 0.22 * sum(heights))
+    panels = figure.subplots(
+        len(answers), 2, squeeze=False, gridspec_kw={"height_ratios": heights, "width_ratios": [1, 2]}
+    )
+    for (left, right), (query, types, tokens) in zip(panels, answers, strict=True):
+        num_rows = max(len(types), len(tokens), 1)
+        _draw_bars(left, [(near.cosine, near.word) for near in types], num_rows, f"{types_by}: {query.word}", "C7")
+        labels = [(near.cosine, near.sentence.excerpt(6)) for near in tokens]
+        _draw_bars(right, labels, num_rows, f"biLM, layer {layer}: {query.excerpt(6)}", "C0")
+        right.set_xlabel("cosine", fontsize="x-small", loc="right")
+
+
+def _draw_bars(axes: Any, bars: Sequence[Tuple[float, str]], num_rows: int, title: str, shade: str) -> None:
+    axes.barh(range(len(bars)), [cosine for cosine, _ in bars], color=shade, alpha=0.35, height=0.8)
+    for row, (_, label) in enumerate(bars):
+        axes.text(0.01, row, label, va="center", fontsize="small", clip_on=True)
+    axes.set_title(title, fontsize="small", loc="left", fontweight="bold")
+    axes.set_yticks([])
+    axes.set_ylim(num_rows - 0.5, -0.5)
+    axes.set_xlim(0, 1)
+    axes.tick_params(labelsize="x-small")
+    axes.spines[["top", "right", "left"]].set_visible(False)

@@ -1,0 +1,571 @@
+"""Trainings as the cells of a table: each is done once, resumed where it was interrupted, and read from its own files.
+
+    runs = Runs("runs/results")
+    cell = Cell("ner-elmo", "training_configs/ner/elmo.jsonnet", changes=(capped(10, 100), seeded(1)))
+    print(runs.train(cell).best)
+
+A cell's folder is named after the cell and after a hash of its experiment: the config with everything in it resolved,
+and the contents of the files it names. So the same experiment is never trained twice, under whatever name it is asked
+for, and a change to a config, to a data file or to the biLM gets a folder of its own.
+"""
+
+import argparse
+import copy
+import fcntl
+import functools
+import glob
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import torch
+from allennlp.common import Params, Tqdm
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.params import with_overrides
+
+from elmo_plugin.bilm.pretrained import PRETRAINED
+from elmo_plugin.files import replacing
+from elmo_plugin.settings import PREFIX
+
+Config = Dict[str, Any]
+Change = Callable[[Config], Config]
+
+EXPERIMENT_FILE = "experiment.json"
+LOG_FILE = "log.txt"
+RESULT_FILE = "result.json"
+RUN_FOLDER = "run"
+NUM_LOG_LINES_SHOWN = 15
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+# ---- What to train ----
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An experiment: a config file, AllenNLP's overrides, `ELMO_*` variables, and `changes` to what these give."""
+
+    name: str
+    config_file: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[\w.+-]+", self.name):
+            raise ValueError(f"a cell's name becomes a folder: letters, digits and '_.+-' only, not {self.name!r}")
+
+    def resolve(self) -> Config:
+        """The config as it will be trained, with nothing left that depends on the environment."""
+        if not os.path.isfile(self.config_file):
+            raise ConfigurationError(f"{self.name}: there is no config {self.config_file}")
+        settings = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
+        try:
+            evaluated = _evaluated(self.config_file, frozenset({**settings, **self.environment}.items()))
+            config = with_overrides(json.loads(evaluated), dict(self.overrides))
+        except (RuntimeError, ValueError) as error:  # jsonnet's own errors, and overrides that hit nothing
+            raise ConfigurationError(f"{self.name}: {self.config_file} can't be read: {error}") from error
+        for change in self.changes:
+            config = change(config)
+        return config
+
+
+@functools.cache
+def _evaluated(config_file: str, variables: FrozenSet[Tuple[str, str]]) -> str:
+    """A config as JSON. Evaluating one takes a third of a second, and a table's cells share their files."""
+    return json.dumps(Params.from_file(config_file, ext_vars=dict(variables)).as_dict(quiet=True))
+
+
+def seeded(seed: int) -> Change:
+    """All three random seeds."""
+
+    def change(config: Config) -> Config:
+        return {**config, "random_seed": seed, "numpy_seed": seed, "pytorch_seed": seed}
+
+    return change
+
+
+def capped(num_epochs: int, updates_per_epoch: int) -> Change:
+    """Exactly `num_epochs` times `updates_per_epoch` updates, with a validation after each epoch and no early stop. An
+    epoch goes on in the data where the one before it stopped, so its length says nothing about the data's.
+    """
+
+    def change(config: Config) -> Config:
+        config = copy.deepcopy(config)
+        # A loader without a config of its own for validation would be cut short there as well.
+        config.setdefault("validation_data_loader", copy.deepcopy(config["data_loader"]))
+        num_accumulated = config["trainer"].get("num_gradient_accumulation_steps", 1)
+        config["data_loader"]["batches_per_epoch"] = updates_per_epoch * num_accumulated
+        config["trainer"]["num_epochs"] = num_epochs
+        config["trainer"]["patience"] = None
+        return config
+
+    return change
+
+
+def for_epochs(num_epochs: int) -> Change:
+    """So many epochs, each as long as the data, with the config's own early stopping."""
+
+    def change(config: Config) -> Config:
+        return {**config, "trainer": {**config["trainer"], "num_epochs": num_epochs}}
+
+    return change
+
+
+def train_on(fraction: float, seed: int = 0) -> Change:
+    """Part of the training set, as `elmo::fraction` chooses it: smaller parts lie inside larger ones of a seed."""
+
+    def change(config: Config) -> Config:
+        if fraction == 1.0:
+            return config
+        reader = config["dataset_reader"]
+        return {
+            **config,
+            "dataset_reader": {"type": "elmo::fraction", "reader": reader, "fraction": fraction, "seed": seed},
+            "validation_dataset_reader": copy.deepcopy(config.get("validation_dataset_reader", reader)),
+        }
+
+    return change
+
+
+def validate_on(fraction: float) -> Change:
+    """Part of the validation set, always the same."""
+
+    def change(config: Config) -> Config:
+        if fraction == 1.0:
+            return config
+        reader = copy.deepcopy(config.get("validation_dataset_reader", config["dataset_reader"]))
+        return {
+            **config,
+            "validation_dataset_reader": {"type": "elmo::fraction", "reader": reader, "fraction": fraction},
+        }
+
+    return change
+
+
+def lower_case_words(config: Config) -> Config:
+    """Looks words up in lower case, for a file of word vectors that has no upper case. Characters keep their case."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        walked = {key: walk(item) for key, item in value.items()}
+        return {**walked, "lowercase_tokens": True} if value.get("type") == "single_id" else walked
+
+    return walk(config)
+
+
+def fingerprint(config: Config) -> str:
+    """A hash of an experiment: of its resolved config, and of the contents of every file and folder that it names."""
+    digest = hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=8)
+    for text in sorted(set(_texts(config))):
+        for path in _paths(text):
+            digest.update(_digest_of_path(path))
+    return digest.hexdigest()
+
+
+def _paths(text: str) -> Sequence[str]:
+    """What a value in a config may stand for: a file or folder, a glob, or the name of a biLM."""
+    if text in PRETRAINED:
+        return PRETRAINED[text]
+    return sorted(glob.glob(text)) if glob.has_magic(text) else [text]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key != "type":
+                yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def _digest_of_path(path: str) -> bytes:
+    if os.path.isfile(path):
+        status = os.stat(path)
+        return _digest_of_file(os.path.realpath(path), status.st_size, status.st_mtime_ns)
+    if (
+        os.path.isdir(path) and os.sep in path
+    ):  # a bare word is more likely a choice than a folder that happens to be here
+        files = sorted(name for name in glob.glob(os.path.join(glob.escape(path), "**"), recursive=True))
+        return b"".join(_digest_of_path(name) for name in files if os.path.isfile(name))
+    return b""
+
+
+@functools.cache
+def _digest_of_file(path: str, size: int, modified: int) -> bytes:
+    """The digest of a file's content. Size and time are there for the cache: a file that changed is read again."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").digest()
+
+
+# ---- What came out ----
+
+
+class Point(NamedTuple):
+    """What an epoch's validation found, and how many updates it had taken to get there."""
+
+    epoch: int
+    updates: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished training, read from the files that it left in `folder`."""
+
+    name: str
+    folder: Path
+    metric: str  # the name of the validation metric, without its sign
+    larger_is_better: bool
+    curve: Tuple[Point, ...]
+    best_epoch: int
+    seconds: float
+    config: Config = field(repr=False)
+
+    @property
+    def best(self) -> float:
+        """The validation metric of the best epoch."""
+        return next(point.value for point in self.curve if point.epoch == self.best_epoch)
+
+    @property
+    def updates(self) -> int:
+        return self.curve[-1].updates
+
+    @property
+    def archive(self) -> Path:
+        return self.folder / RUN_FOLDER / "model.tar.gz"
+
+    def metrics(self) -> Dict[str, float]:
+        """All of the best epoch's validation metrics."""
+        metrics = _read_json(_epoch_files(self.folder / RUN_FOLDER)[self.best_epoch])
+        prefix = "validation_"
+        return {name[len(prefix) :]: value for name, value in metrics.items() if name.startswith(prefix)}
+
+    def first_past(self, value: float) -> Optional[Point]:
+        """Where validation first came out better than `value`, if it ever did."""
+        for point in self.curve:
+            if (point.value > value) if self.larger_is_better else (point.value < value):
+                return point
+        return None
+
+    @classmethod
+    def read(cls, folder: Union[str, os.PathLike]) -> "Run":
+        folder = Path(folder)
+        result = _read_json(folder / RESULT_FILE)
+        config = _read_json(folder / EXPERIMENT_FILE)
+        metric, larger_is_better = _validation_metric(config)
+        curve, last, seconds = [], {}, _Seconds()
+        for epoch, path in _epoch_files(folder / RUN_FOLDER).items():
+            last = _read_json(path)
+            if f"validation_{metric}" not in last:
+                raise ConfigurationError(f"{path} has no validation_{metric}, which is what {result['name']} validates")
+            curve.append(Point(epoch, (epoch + 1) * result["updates_per_epoch"], last[f"validation_{metric}"]))
+            seconds.add(last["training_duration"])
+        if not curve:
+            raise ConfigurationError(
+                f"{folder / RUN_FOLDER} has no metrics_epoch_*.json: remove {folder} to train anew"
+            )
+        return cls(
+            result["name"],
+            folder,
+            metric,
+            larger_is_better,
+            tuple(curve),
+            last["best_epoch"],
+            seconds.total,
+            config,
+        )
+
+
+class _Seconds:
+    """Adds up the durations that AllenNLP writes, which count from a run's start or from where it was recovered."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self._previous = 0.0
+
+    def add(self, duration: str) -> None:
+        elapsed = _seconds(duration)
+        self.total += elapsed - self._previous if elapsed > self._previous else elapsed
+        self._previous = elapsed
+
+
+def _seconds(duration: str) -> float:
+    """`1 day, 2:03:04.5`, as `str(timedelta)` writes it, in seconds."""
+    matched = re.fullmatch(r"(?:(\d+) days?, )?(\d+):(\d+):(\d+(?:\.\d+)?)", duration)
+    if matched is None:
+        raise ConfigurationError(f"a training_duration has to look like 0:01:02.5, not {duration!r}")
+    days, hours, minutes, seconds = matched.groups()
+    return timedelta(
+        days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(seconds)
+    ).total_seconds()
+
+
+def _validation_metric(config: Config) -> Tuple[str, bool]:
+    metric = config["trainer"].get("validation_metric", "-loss")
+    if isinstance(metric, list):  # AllenNLP adds them up; the first one is what a table can show
+        metric = metric[0]
+    return metric[1:], metric[0] == "+"
+
+
+def _epoch_files(folder: Path) -> Dict[int, Path]:
+    files = {int(path.stem.rpartition("_")[2]): path for path in folder.glob("metrics_epoch_*.json")}
+    return dict(sorted(files.items()))
+
+
+def _read_json(path: Path) -> Dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{path} isn't JSON ({error}); remove the folder to train anew") from error
+
+
+# ---- Training ----
+
+
+class RunFailed(ConfigurationError):
+    """A training ended with an error. The message has the end of its log."""
+
+
+class Busy(ConfigurationError):
+    """Another process trains this cell."""
+
+
+class Runs:
+    """A folder of finished and unfinished trainings. Several processes may work on one folder at a time.
+
+    A training is `allennlp train` in a process of its own, so that one that fails takes nothing with it. In a cell's
+    folder are `experiment.json`, the config that is trained; `log.txt`; `run/`, AllenNLP's own folder; and, once that
+    is finished, `result.json`. Checkpoints are removed then: the archive has the best weights.
+    """
+
+    def __init__(self, folder: Union[str, os.PathLike], say: Callable[[str], None] = print) -> None:
+        self.folder = Path(folder)
+        self._say = say
+
+    def find(self, cell: Cell) -> Optional[Run]:
+        """The finished run of a cell, under whatever name it was trained."""
+        folder = self._folder_of(cell.name, fingerprint(cell.resolve()))
+        return Run.read(folder) if (folder / RESULT_FILE).exists() else None
+
+    def train(self, cell: Cell) -> Run:
+        """Trains a cell unless that is done, from where it was interrupted if it was.
+
+        Raises RunFailed if the training ends with an error, and Busy if another process is at it.
+        """
+        config = cell.resolve()
+        folder = self._folder_of(cell.name, fingerprint(config))
+        if not (folder / RESULT_FILE).exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            with _locked(folder) as lock:
+                if not (folder / RESULT_FILE).exists():  # another process may just have finished it
+                    self._train(cell, config, folder, lock)
+        return Run.read(folder)
+
+    def train_all(self, cells: Sequence[Cell]) -> Tuple[Dict[str, Run], Dict[str, str]]:
+        """Trains what isn't trained yet. Returns the runs by the names of their cells, and what went wrong with others.
+
+        A failure doesn't stop the rest. Cells that other processes train are looked at again after all others.
+        """
+        runs: Dict[str, Run] = {}
+        failures: Dict[str, str] = {}
+        waiting = list(cells)
+        while waiting:
+            busy = []
+            for cell in waiting:
+                try:
+                    runs[cell.name] = self.train(cell)
+                    self._say(f"{cell.name}: {summary(runs[cell.name])}")
+                except Busy:
+                    busy.append(cell)
+                except ConfigurationError as error:
+                    failures[cell.name] = str(error)
+                    self._say(f"{cell.name}: failed. {error}")
+            if len(busy) == len(waiting):
+                names = ", ".join(cell.name for cell in busy)
+                self._say(f"left to other processes, which train them at this moment: {names}")
+                failures.update({cell.name: "another process trains it" for cell in busy})
+                break
+            waiting = busy
+        return runs, failures
+
+    def _folder_of(self, name: str, digest: str) -> Path:
+        others = sorted(self.folder.glob(f"*-{digest}")) if self.folder.is_dir() else []
+        return others[0] if others else self.folder / f"{name}-{digest}"
+
+    def _train(self, cell: Cell, config: Config, folder: Path, lock: int) -> None:
+        (folder / EXPERIMENT_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        run_folder = folder / RUN_FOLDER
+        # Before its first checkpoint a run has nothing to be recovered from.
+        is_started = any(run_folder.glob("training_state_e*.th"))
+        command = training_command(folder / EXPERIMENT_FILE, run_folder, recover=is_started)
+        self._say(f"{cell.name}: {'resuming' if is_started else 'training'}; its log is {folder / LOG_FILE}")
+        with open(folder / LOG_FILE, "a", encoding="utf-8") as log:
+            print(f"$ {' '.join(command)}", file=log, flush=True)
+            # The child holds the lock too: should this process be killed, nobody starts a second training beside it.
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, pass_fds=(lock,))
+            try:
+                exit_code = _wait(process, cell.name, run_folder, config["trainer"].get("num_epochs", 20))
+            except BaseException:
+                _end(process)
+                raise
+        if exit_code != 0:
+            raise RunFailed(
+                f"{' '.join(command)} ended with {exit_code}. The end of its log:\n{_tail(folder / LOG_FILE)}"
+            )
+        self._finish(cell, config, folder)
+
+    def _finish(self, cell: Cell, config: Config, folder: Path) -> None:
+        result = {
+            "name": cell.name,
+            "config_file": cell.config_file,
+            "overrides": dict(cell.overrides),
+            "updates_per_epoch": _updates_per_epoch(config, folder / RUN_FOLDER),
+        }
+        with replacing(folder / RESULT_FILE) as temporary:
+            temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        for pattern in ("model_state_e*.th", "training_state_e*.th", "best.th"):  # the archive has the best weights
+            for path in (folder / RUN_FOLDER).glob(pattern):
+                path.unlink()
+
+
+def training_command(experiment: Path, folder: Path, recover: bool) -> List[str]:
+    """The command that trains an experiment in `folder`: on from its last checkpoint, or from the beginning."""
+    command = [sys.executable, "-m", "allennlp", "train", str(experiment), "-s", str(folder)]
+    return [
+        *command,
+        "--include-package",
+        "elmo_plugin",
+        "--file-friendly-logging",
+        "--recover" if recover else "--force",
+    ]
+
+
+def summary(run: Run) -> str:
+    """What came out, in a line."""
+    took = timedelta(seconds=round(run.seconds))
+    return f"{run.metric} {run.best:.4g} after epoch {run.best_epoch + 1}; {run.updates:,} updates, {took}"
+
+
+def _updates_per_epoch(config: Config, folder: Path) -> float:
+    """How many updates an epoch had: from the config where that says it, else from the optimizer's count of steps."""
+    per_epoch = config.get("data_loader", {}).get("batches_per_epoch")
+    if per_epoch is not None:
+        return per_epoch // config["trainer"].get("num_gradient_accumulation_steps", 1)
+    states = [(_epochs_completed(path), path) for path in folder.glob("training_state_e*_b*.th")]
+    num_epochs, path = max(states)
+    optimizer = torch.load(path, map_location="cpu", weights_only=True)["optimizer"]
+    steps = [int(state["step"]) for state in optimizer["state"].values() if "step" in state]
+    if not steps or num_epochs == 0:
+        raise ConfigurationError(
+            f"{path} doesn't say how many updates there were; set data_loader.batches_per_epoch in the config"
+        )
+    return max(steps) // num_epochs
+
+
+def _epochs_completed(path: Path) -> int:
+    return int(path.stem.split("_e")[1].split("_b")[0])
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Holds the folder's lock, which ends with this process and those it started; the file itself means nothing."""
+    with open(folder / "lock", "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Busy(f"another process trains {folder}") from error
+        yield file.fileno()
+
+
+def _wait(process: subprocess.Popen, name: str, folder: Path, num_epochs: int) -> int:
+    """Waits for a training to end, with a bar that moves on with each of its epochs."""
+    with Tqdm.tqdm(total=num_epochs, desc=name, unit="epoch", leave=False) as bar:
+        while True:
+            try:
+                return process.wait(SECONDS_BETWEEN_LOOKS)
+            except subprocess.TimeoutExpired:
+                num_done = len(_epoch_files(folder))
+                if num_done > bar.n:
+                    bar.update(num_done - bar.n)
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _tail(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(f"    {line}" for line in lines[-NUM_LOG_LINES_SHOWN:])
+
+
+# ---- For analyses that train ----
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of an analysis that trains: where, how often, how long."""
+    parser.add_argument(
+        "--runs", default="runs/analysis", metavar="DIR", help="where trainings are kept (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=[1], metavar="SEED", help="one training for each (default: 1)"
+    )
+    parser.add_argument("--epochs", type=int, metavar="N", help="number of epochs, in place of the configs'")
+    parser.add_argument(
+        "--updates-per-epoch",
+        type=int,
+        metavar="N",
+        help="makes every epoch this long, so that all trainings have the same number of updates; needs --epochs",
+    )
+    parser.add_argument(
+        "-o", "--overrides", default="{}", metavar="JSON", help="changes to every config, as in 'allennlp train -o'"
+    )
+
+
+def changes_from(arguments: argparse.Namespace) -> List[Change]:
+    """What `add_run_arguments`' flags change in a config, but for the seed."""
+    if arguments.updates_per_epoch is not None:
+        if arguments.epochs is None:
+            raise ConfigurationError("--updates-per-epoch needs --epochs, to know how many of them to train")
+        return [capped(arguments.epochs, arguments.updates_per_epoch)]
+    return [] if arguments.epochs is None else [for_epochs(arguments.epochs)]
+
+
+def overrides_from(arguments: argparse.Namespace) -> Dict[str, Any]:
+    try:
+        overrides = json.loads(arguments.overrides)
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"--overrides isn't JSON: {error}") from error
+    if not isinstance(overrides, dict):
+        raise ConfigurationError(f"--overrides has to be a JSON object, not {arguments.overrides}")
+    return overrides
+
+
+def train_or_raise(runs: Runs, cells: Sequence[Cell]) -> Dict[str, Run]:
+    """All cells' runs by name, where none may be missing. What could be trained is kept for the next attempt."""
+    trained, failures = runs.train_all(cells)
+    if failures:
+        name, failure = next(iter(failures.items()))
+        raise ConfigurationError(
+            f"{len(failures)} of {len(cells)} trainings failed, the first of them {name}: {failure}"
+        )
+    return trained

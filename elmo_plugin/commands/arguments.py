@@ -1,0 +1,69 @@
+"""What several commands share: the flags that name a biLM, and errors in one line."""
+
+import argparse
+import functools
+import sys
+from typing import Callable
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED
+from elmo_plugin.elmo import ElmoEmbedder, opening
+
+INTERRUPTED = 130
+
+
+def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --bilm, --options-file, --weight-file, --archive and --cuda-device, which `open_embedder` reads."""
+    group = parser.add_argument_group("the biLM", "by name, by its two files, or in an archive")
+    group.add_argument(
+        "--bilm",
+        metavar="NAME",
+        help=f"a pretrained biLM: {', '.join(PRETRAINED)}; unless named, {SHIPPED}, which is part of the plugin",
+    )
+    group.add_argument("--options-file", metavar="FILE", help="the biLM's options.json, a path or a URL")
+    group.add_argument("--weight-file", metavar="FILE", help="the biLM's HDF5 weights, a path or a URL")
+    group.add_argument(
+        "--archive", metavar="FILE", help="instead: model.tar.gz of a trained biLM, or of a task model that holds one"
+    )
+    group.add_argument("--cuda-device", type=int, default=-1, metavar="ID", help="the GPU to run on; -1 is the CPU")
+
+
+def open_embedder(arguments: argparse.Namespace) -> ElmoEmbedder:
+    """Loads the biLM that the flags of `add_bilm_arguments` name."""
+    return opening.open_embedder(
+        arguments.bilm,
+        arguments.options_file,
+        arguments.weight_file,
+        arguments.archive,
+        arguments.cuda_device,
+        getattr(arguments, "stateful", False),
+    )
+
+
+def one_line_errors(
+    command: Callable[[argparse.Namespace], None],
+) -> Callable[[argparse.Namespace], None]:
+    """Ends the process with one line and a non-zero code, in place of a traceback, for what a user can cause."""
+
+    @functools.wraps(command)
+    def run(arguments: argparse.Namespace) -> None:
+        try:
+            command(arguments)
+        except ConfigurationError as error:
+            sys.exit(_one_line(error.message))
+        except OSError as error:
+            sys.exit(_one_line(_of_the_system(error)))
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+
+    return run
+
+
+def _one_line(message: str) -> str:
+    return f"error: {' '.join(str(message).split())}"
+
+
+def _of_the_system(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename is not None and error.strerror else str(error)

@@ -1,0 +1,188 @@
+"""`allennlp elmo`: text into ELMo vectors, the command of AllenNLP 0.9 back."""
+
+import argparse
+import os
+import sys
+from typing import Iterator, List
+
+from allennlp.commands.subcommand import Subcommand
+from allennlp.common import Tqdm
+from allennlp.common import logging as common_logging
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import SigTermReceived
+
+from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
+from elmo_plugin.commands.lines import STANDARD_INPUT, name_of, stripped_lines
+from elmo_plugin.elmo.embedding_job import DEFAULT_SHARD_SIZE, EmbeddingJob
+from elmo_plugin.elmo.engines import Engine, Processes, Ray, ThisProcess
+from elmo_plugin.elmo.hdf5_layout import check_sentence_key
+from elmo_plugin.elmo.shards import ShardWriter
+
+_NUM_BLANK_LINES_SHOWN = 10
+
+
+@Subcommand.register("elmo")
+class ElmoCommand(Subcommand):
+    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
+        description = (
+            "Embeds tokenised text, one sentence a line, into HDF5: one dataset a sentence, keyed by its line's index "
+            "from 0, float32, (layers, tokens, dim) with --all and (tokens, dim) with --top or --average; and "
+            "sentence_to_index, the JSON of {sentence: key}. Without a biLM named, it is the one that ships."
+        )
+        subparser = parser.add_parser(
+            self.name,
+            description=description,
+            epilog="examples: allennlp elmo sentences.txt vectors.hdf5 --all; "
+            "zcat corpus.gz | allennlp elmo - vectors.hdf5 --top --float16 --forget-sentences --workers 4",
+            help="Embed text into an HDF5 file.",
+        )
+        subparser.add_argument("input_file", help="text, plain or gzipped, tokens separated by spaces; - reads stdin")
+        subparser.add_argument("output_file", help="the HDF5 file to write; it appears when it is complete")
+        layers = subparser.add_mutually_exclusive_group(required=True)
+        for name, what in (("all", "all layers"), ("top", "the top layer"), ("average", "the layers' average")):
+            layers.add_argument(
+                f"--{name}", dest="output_format", action="store_const", const=name, help=f"write {what}"
+            )
+        add_bilm_arguments(subparser)
+        _add_output_arguments(subparser)
+        _add_run_arguments(subparser)
+        subparser.set_defaults(func=one_line_errors(embed))
+        return subparser
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the output")
+    group.add_argument(
+        "--forget-sentences",
+        action="store_true",
+        help="leave out sentence_to_index, the one thing that grows in memory",
+    )
+    group.add_argument(
+        "--use-sentence-keys",
+        action="store_true",
+        help="key the datasets by sentence: one that stands in the text again is stored once, and one with a / lies in "
+        "groups, where file[sentence] finds it",
+    )
+    group.add_argument("--float16", action="store_true", help="store half precision: half the space")
+    group.add_argument(
+        "--blank-lines",
+        choices=("refuse", "keep"),
+        default="refuse",
+        help="refuse (the default): end before any work, naming them; keep: give each an empty dataset, so that "
+        "indices stay",
+    )
+
+
+def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the run")
+    group.add_argument("--batch-size", type=int, default=64, help="sentences at a time (default = 64)")
+    group.add_argument(
+        "--stateful",
+        action="store_true",
+        help="carry the LSTM states from batch to batch, as AllenNLP 0.9 did; otherwise a sentence's vectors depend on "
+        "that sentence alone",
+    )
+    group.add_argument("--workers", type=int, default=1, help="processes that embed at the same time (default = 1)")
+    group.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="where the workers are: on this machine (the default), or on a Ray cluster: the one at RAY_ADDRESS, if "
+        "that is set",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on after an interruption of any kind, behind what is finished in OUTPUT_FILE.partial; standard input "
+        "has to be sent again from its beginning",
+    )
+    group.add_argument(
+        "--shard-size",
+        type=int,
+        default=DEFAULT_SHARD_SIZE,
+        help=f"lines between two points to resume from (default = {DEFAULT_SHARD_SIZE})",
+    )
+    group.add_argument("--file-friendly-logging", action="store_true", help="write progress as lines, for log files")
+    group.add_argument("--vocab-path", help=argparse.SUPPRESS)  # AllenNLP 0.9 took it and made no use of it either
+
+
+def embed(arguments: argparse.Namespace) -> None:
+    """What the command does."""
+    common_logging.FILE_FRIENDLY_LOGGING = arguments.file_friendly_logging
+    _check_paths(arguments.input_file, arguments.output_file)
+    engine = _engine(arguments)
+    num_lines = None
+    if arguments.input_file != STANDARD_INPUT:
+        num_lines = _survey(arguments)
+    embedder = open_embedder(arguments)
+    job = EmbeddingJob(
+        embedder,
+        arguments.output_file,
+        ShardWriter(arguments.output_format, arguments.batch_size, arguments.float16),
+        arguments.forget_sentences,
+        arguments.use_sentence_keys,
+        arguments.shard_size,
+        engine,
+    )
+    try:
+        job.run(_sentences(arguments), num_lines, arguments.resume)
+    except (KeyboardInterrupt, SigTermReceived):
+        if job.partial_folder.exists():
+            print(f"what is finished is kept in {job.partial_folder}: go on with --resume", file=sys.stderr)
+        raise KeyboardInterrupt from None
+    print(f"wrote {arguments.output_file}")
+
+
+def _check_paths(input_file: str, output_file: str) -> None:
+    folder = os.path.dirname(output_file) or "."
+    if not os.path.isdir(folder):
+        raise ConfigurationError(f"can't write {output_file}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise ConfigurationError(f"can't write {output_file}: no permission to write in {folder}")
+    if os.path.exists(output_file) and os.path.exists(input_file) and os.path.samefile(input_file, output_file):
+        raise ConfigurationError(f"{input_file} is both input and output; name another file to write to")
+
+
+def _engine(arguments: argparse.Namespace) -> Engine:
+    if arguments.stateful and (arguments.workers > 1 or arguments.engine == "ray"):
+        raise ConfigurationError(
+            "with --stateful each line goes on from the one before, so one process has to read them all: leave out "
+            "--stateful, or --workers and --engine"
+        )
+    if arguments.engine == "ray":
+        return Ray(arguments.workers)
+    return ThisProcess() if arguments.workers == 1 else Processes(arguments.workers)
+
+
+def _survey(arguments: argparse.Namespace) -> int:
+    """Reads the text once, before any work, so that a bad line is told now and not in an hour; returns their number."""
+    blank_lines: List[int] = []
+    num_lines = num_blank_lines = 0
+    for index, sentence in enumerate(Tqdm.tqdm(stripped_lines(arguments.input_file), desc="reading", unit=" lines")):
+        num_lines += 1
+        if not sentence and arguments.blank_lines == "refuse":
+            num_blank_lines += 1
+            if len(blank_lines) < _NUM_BLANK_LINES_SHOWN:
+                blank_lines.append(index + 1)
+        elif arguments.use_sentence_keys:
+            check_sentence_key(index, sentence)
+    if not num_lines:
+        raise ConfigurationError(f"there isn't a single line in {arguments.input_file}")
+    if blank_lines:
+        raise _blank(arguments.input_file, blank_lines, num_blank_lines)
+    return num_lines
+
+
+def _sentences(arguments: argparse.Namespace) -> Iterator[str]:
+    for number, sentence in enumerate(stripped_lines(arguments.input_file), start=1):
+        if not sentence and arguments.blank_lines == "refuse":
+            raise _blank(arguments.input_file, [number], 1)
+        yield sentence
+
+
+def _blank(input_file: str, lines: List[int], num_lines: int) -> ConfigurationError:
+    shown = ", ".join(map(str, lines)) + (f" and {num_lines - len(lines)} more" if num_lines > len(lines) else "")
+    return ConfigurationError(
+        f"{name_of(input_file)} has blank lines: {shown}. Remove them, or give each an empty dataset by "
+        "--blank-lines keep"
+    )

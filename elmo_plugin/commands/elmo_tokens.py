@@ -1,0 +1,61 @@
+"""`allennlp elmo-tokens`: the context-independent vectors of a word list."""
+
+import argparse
+from typing import Dict, List
+
+from allennlp.commands.subcommand import Subcommand
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
+from elmo_plugin.commands.lines import name_of, stripped_lines
+from elmo_plugin.elmo.token_vectors import check_output_name, write_token_vectors
+
+
+@Subcommand.register("elmo-tokens")
+class ElmoTokens(Subcommand):
+    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
+        description = (
+            "Writes the vectors that the biLM's character CNN gives to words without context (half of ELMo's layer 0, "
+            "which holds each twice). OUTPUT_FILE.hdf5 gets the datasets 'embedding', float32, (words, dim), and "
+            "'words' in the same order; OUTPUT_FILE.txt, .vec or .txt.gz is word2vec's text format. Give several names "
+            "for several forms. A word that is listed twice is written once, where it first stands."
+        )
+        subparser = parser.add_parser(
+            self.name,
+            description=description,
+            epilog="example: allennlp elmo-tokens vocabulary.txt tokens.hdf5 tokens.txt",
+            help="Write the context-independent vectors of a word list.",
+        )
+        subparser.add_argument("vocabulary_file", help="a word a line, plain or gzipped; - reads stdin")
+        subparser.add_argument("output_file", nargs="+", help="what to write; its ending tells the form")
+        add_bilm_arguments(subparser)
+        subparser.add_argument("--batch-size", type=int, default=1024, help="words at a time")
+        subparser.set_defaults(func=one_line_errors(write_tokens))
+        return subparser
+
+
+def write_tokens(arguments: argparse.Namespace) -> None:
+    """What the command does."""
+    if arguments.batch_size < 1:
+        raise ConfigurationError(f"the batch size has to be at least 1, got {arguments.batch_size}")
+    for output_file in arguments.output_file:
+        check_output_name(output_file)
+    words = _read_words(arguments.vocabulary_file)
+    embedder = open_embedder(arguments)
+    write_token_vectors(embedder, words, arguments.output_file, arguments.batch_size)
+    print(f"wrote {len(words)} words to {' and '.join(arguments.output_file)}")
+
+
+def _read_words(vocabulary_file: str) -> List[str]:
+    """The different words, in the order of the file."""
+    words: Dict[str, None] = {}
+    for number, word in enumerate(stripped_lines(vocabulary_file), start=1):
+        problem = "is blank" if not word else f"holds several words: {word!r}" if len(word.split()) > 1 else None
+        if problem:
+            raise ConfigurationError(
+                f"{name_of(vocabulary_file)}:{number}: this line {problem}; it takes a word a line"
+            )
+        words[word] = None
+    if not words:
+        raise ConfigurationError(f"there isn't a single word in {name_of(vocabulary_file)}")
+    return list(words)

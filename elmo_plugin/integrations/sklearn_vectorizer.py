@@ -1,0 +1,125 @@
+"""ELMo as a scikit-learn transformer."""
+
+import functools
+from collections import deque
+from itertools import islice
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Union
+
+import numpy
+from allennlp.common.checks import ConfigurationError
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.elmo.hdf5_layout import check_layers, select_layers
+from elmo_plugin.elmo.opening import open_embedder
+from elmo_plugin.text.tokenizer import RuleBasedTokenizer
+
+POOLINGS: Dict[str, Callable[..., numpy.ndarray]] = {"mean": numpy.mean, "max": numpy.max}
+_TEXTS_AT_ONCE = 1024
+
+Text = Union[str, Sequence[str]]
+
+
+# Shared by the clones that a grid search makes, which would each load the biLM otherwise.
+@functools.lru_cache(maxsize=2)
+def _shared_embedder(*source: Any) -> ElmoEmbedder:
+    return open_embedder(*source)
+
+
+class ElmoVectorizer(TransformerMixin, BaseEstimator):
+    """Turns texts into one vector each: the ELMo vectors of its words, pooled.
+
+    A text is a string, which is split into sentences and words by rule (`language`, one of spaCy's codes), or a list of
+    tokens, which is one sentence. A text without words becomes zeros.
+
+        classifier = make_pipeline(ElmoVectorizer(layers="top"), LogisticRegression())
+        classifier.fit(["A fine film.", "A dull film."], [1, 0])
+
+    - The biLM is the one that ships, unless it is named: by `bilm`, one of the names in `elmo_plugin.bilm.pretrained`,
+      by `options_file` and `weight_file`, or by `archive_file`.
+    - `layers`: `average`, `top`, an index, 0 being the context-independent layer, or `all`, side by side.
+    - `pooling`: `mean` or `max`, over the words.
+    - `batch_size`: sentences at a time.
+
+    Nothing is learned from the texts; `fit` checks the parameters and loads the biLM, which isn't pickled along: where
+    it is unpickled, it is loaded again from where it was named.
+    """
+
+    def __init__(
+        self,
+        bilm: Optional[str] = None,
+        options_file: Optional[str] = None,
+        weight_file: Optional[str] = None,
+        archive_file: Optional[str] = None,
+        layers: Union[int, str] = "average",
+        pooling: str = "mean",
+        language: str = "en",
+        batch_size: int = 64,
+        cuda_device: int = -1,
+    ) -> None:
+        self.bilm = bilm
+        self.options_file = options_file
+        self.weight_file = weight_file
+        self.archive_file = archive_file
+        self.layers = layers
+        self.pooling = pooling
+        self.language = language
+        self.batch_size = batch_size
+        self.cuda_device = cuda_device
+
+    def fit(self, X: Iterable[Text], y: Any = None) -> "ElmoVectorizer":
+        if self.pooling not in POOLINGS:
+            raise ConfigurationError(f"pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}")
+        check_layers(self.layers)
+        RuleBasedTokenizer(self.language)  # refuses a language that it doesn't know
+        bilm = self._embedder().bilm
+        nothing = numpy.zeros((bilm.num_layers, 1, bilm.get_output_dim()), dtype=numpy.float32)
+        self.n_features_out_ = select_layers(nothing, self.layers).size
+        return self
+
+    def transform(self, X: Iterable[Text]) -> numpy.ndarray:
+        """The vectors of the texts: float32, (texts, features)."""
+        check_is_fitted(self)
+        if isinstance(X, str):
+            raise ValueError(f"it takes a list of texts, not the string {X!r}; put it in a list")
+        texts = enumerate(X)
+        rows: List[numpy.ndarray] = []
+        while some := list(islice(texts, _TEXTS_AT_ONCE)):
+            rows += self._transform([self._sentences(text, index) for index, text in some])
+        return numpy.stack(rows) if rows else numpy.zeros((0, self.n_features_out_), dtype=numpy.float32)
+
+    def get_feature_names_out(self, input_features: Any = None) -> numpy.ndarray:
+        """elmo0, elmo1 and so on; with all layers they follow each other, layer 0 first."""
+        check_is_fitted(self)
+        return numpy.array([f"elmo{index}" for index in range(self.n_features_out_)], dtype=object)
+
+    def _transform(self, texts: List[List[List[str]]]) -> Iterator[numpy.ndarray]:
+        """The vector of each of some texts, each given as sentences of tokens."""
+        sentences = (sentence for text in texts for sentence in text)
+        vectors = iter(self._embedder().embed_sentences(sentences, self.batch_size))
+        for text in texts:
+            if not any(text):
+                deque(islice(vectors, len(text)), maxlen=0)
+                yield numpy.zeros(self.n_features_out_, dtype=numpy.float32)
+                continue
+            # Shape: (tokens, dim) or (layers, tokens, dim)
+            words = numpy.concatenate([select_layers(next(vectors), self.layers) for _ in text], axis=-2)
+            yield POOLINGS[self.pooling](words, axis=-2).reshape(-1)
+
+    def _sentences(self, text: Text, index: int) -> List[List[str]]:
+        if isinstance(text, str):
+            sentences = RuleBasedTokenizer(self.language).tokenize_sentences(text)
+            return [[str(token.text) for token in sentence] for sentence in sentences]
+        if not isinstance(text, Iterable) or not all(isinstance(token, str) for token in text):
+            raise ValueError(f"a text is a string or a list of tokens, but text {index} is {text!r}")
+        return [list(text)]
+
+    def _embedder(self) -> ElmoEmbedder:
+        return _shared_embedder(self.bilm, self.options_file, self.weight_file, self.archive_file, self.cuda_device)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags

@@ -1,0 +1,354 @@
+"""RESULTS.md and its plots, from the files that the trainings left."""
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+import plan
+from cells import TASKS, data_folder
+from settings import SETTINGS, Setting
+from sizes import num_instances
+
+from elmo_plugin.analysis import ablations, layer_weights, sample_efficiency
+from elmo_plugin.analysis.analysis import write_plot
+from elmo_plugin.analysis.runs import Run, Runs
+from elmo_plugin.analysis.sample_efficiency import BASELINE, ELMO, mean_and_spread, updates_saved
+from elmo_plugin.files import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PLOTS = Path("results/plots")
+MISSING = "–"
+PAIR = ("baseline", "elmo")
+# Part, task, variant, fraction, seed.
+Place = Tuple[str, str, str, Optional[float], int]
+
+
+def write(path: Path, setting_name: str, runs: Runs) -> None:
+    """Writes the report from the runs that are finished; what isn't trained yet is a dash, or is left out. The plots go
+    to `results/plots` beside it.
+    """
+    sections = Report(setting_name, runs, path.parent).sections()
+    with replacing(path) as temporary:
+        temporary.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
+    print(f"wrote {path}")
+
+
+class Report:
+    """The sections of RESULTS.md, in their order."""
+
+    def __init__(self, setting_name: str, runs: Runs, folder: Path) -> None:
+        self._name = setting_name
+        self._setting: Setting = SETTINGS[setting_name]
+        self._folder = folder
+        self._sizes_file = runs.folder / "sizes.json"
+        data = data_folder()
+        self._found: Dict[Place, Run] = {}
+        for part, make in plan.PARTS.items():
+            for one in make(self._setting, data):
+                run = runs.find(one.cell)
+                if run is not None:
+                    self._found[part, one.task, one.variant, one.fraction, one.seed] = run
+        self._tuned = plan.find_tuned(self._setting, data, runs)
+
+    def sections(self) -> Iterable[str]:
+        yield self._introduction()
+        yield self._six_tasks()
+        yield self._passing()
+        yield self._fractions()
+        yield self._layer_weights()
+        yield self._ablations()
+        yield self._finetuning()
+        yield self._training()
+
+    def _of(self, part: str, task: str, variant: str, fraction: Optional[float] = None) -> List[Run]:
+        """The finished runs, one a seed."""
+        return [run for place, run in self._found.items() if place[:4] == (part, task, variant, fraction)]
+
+    def _pairs(self, task: str) -> List[Tuple[int, Run, Run]]:
+        """The baseline and +ELMo of each seed that has both."""
+        return [
+            (seed, baseline, elmo)
+            for seed in self._setting.budgets[task].seeds
+            if (baseline := self._found.get(("tasks", task, "baseline", None, seed))) is not None
+            and (elmo := self._found.get(("tasks", task, "elmo", None, seed))) is not None
+        ]
+
+    # ---- Sections ----
+
+    def _introduction(self) -> str:
+        elmo = next((run for place, run in self._found.items() if place[2] == "elmo"), None)
+        bilm = "" if elmo is None else f" The biLM is {_bilm_name(elmo)}."
+        return (
+            "# Results\n\n"
+            "What this repository's configs give with and without ELMo, on free data. The claim to test is the "
+            "paper's, that simply adding ELMo improves each of the six tasks. The data is other than the paper's, "
+            "there is less of it, the biLM is smaller and training is much shorter (the last section says how much), "
+            "so **the paper's figures stand beside ours for orientation and aren't comparable**.\n\n"
+            "A result is the best of a run's validations on development data, in per cent; where there are several "
+            f"seeds, the mean and the standard deviation over them.{bilm}\n\n"
+            f"Every figure and plot here is made from the runs' own metrics files by `{_command(self._name)}`, which "
+            "trains what isn't trained yet."
+        )
+
+    def _six_tasks(self) -> str:
+        rows = []
+        for name, task in TASKS.items():
+            baseline, elmo = self._of("tasks", name, "baseline"), self._of("tasks", name, "elmo")
+            rows.append(
+                [
+                    f"{task.title}, {task.metric}",
+                    task.corpus,
+                    _result(baseline),
+                    _result(elmo),
+                    *_gain(baseline, elmo),
+                    f"{task.paper[0]} → {task.paper[1]} ({_error_reduction(*(figure / 100 for figure in task.paper))})",
+                ]
+            )
+        header = ["task", "data", "baseline", "+ELMo", "difference", "error reduction", "the paper's, on other data"]
+        text = "## Six tasks (Table 1)\n\n" + _markdown(header, rows)
+        compared = [task for task in TASKS if self._pairs(task)]
+        if compared:
+            text += "\n\n" + self._verdict(compared)
+            text += "\n\n" + self._plot(
+                "learning_curves", self._draw_learning_curves, "Validation results while training"
+            )
+        return text
+
+    def _verdict(self, tasks: Sequence[str]) -> str:
+        means = {
+            task: [statistics.mean(run.best for run in self._of("tasks", task, variant)) for variant in PAIR]
+            for task in tasks
+        }
+        improved = [task for task, (baseline, elmo) in means.items() if elmo > baseline]
+        others = [TASKS[task].title for task in tasks if task not in improved]
+        text = f"Adding ELMo improves {len(improved)} of the {len(tasks)} tasks that are trained both ways"
+        return text + (f", and not {' and '.join(others)}." if others else ".")
+
+    def _draw_learning_curves(self, figure: "Figure") -> None:
+        tasks = [task for task in TASKS if self._of("tasks", task, "baseline") or self._of("tasks", task, "elmo")]
+        num_columns = min(3, len(tasks))
+        num_rows = -(-len(tasks) // num_columns)
+        figure.set_size_inches(3.4 * num_columns, 2.7 * num_rows)
+        panels = figure.subplots(num_rows, num_columns, squeeze=False).flatten()
+        for axes in panels[len(tasks) :]:
+            axes.set_axis_off()
+        for axes, task in zip(panels, tasks, strict=False):
+            for variant, label in (("baseline", BASELINE), ("elmo", ELMO)):
+                for number, run in enumerate(self._of("tasks", task, variant)):
+                    axes.plot(
+                        [point.updates for point in run.curve],
+                        [100 * point.value for point in run.curve],
+                        color=sample_efficiency.COLOURS[label],
+                        label=label if number == 0 else None,
+                        linewidth=1.4,
+                    )
+            axes.set_title(f"{TASKS[task].title}, {TASKS[task].metric}", fontsize=10)
+            axes.set_xlabel("updates")
+            axes.grid(True, axis="y", linewidth=0.5, alpha=0.5)
+            axes.spines[["top", "right"]].set_visible(False)
+        panels[0].legend(frameon=False)
+
+    def _passing(self) -> str:
+        rows = []
+        for task in TASKS:
+            for seed, baseline, elmo in self._pairs(task):
+                saved = updates_saved(baseline, elmo)
+                passed = saved["elmo_updates"]
+                rows.append(
+                    [
+                        TASKS[task].title,
+                        str(seed),
+                        f"{100 * saved['baseline_best']:.1f}",
+                        f"{saved['baseline_updates']:,}",
+                        "not passed" if passed is None else f"{passed:,}",
+                        MISSING if passed is None else f"{saved['fewer_updates']:.0%}",
+                    ]
+                )
+        if not rows:
+            return ""
+        header = ["task", "seed", "baseline's best", "after updates", "ELMo is past it after", "fewer updates"]
+        return (
+            "## Updates to pass the baseline's best (Sec. 5.4)\n\n"
+            "Validation comes once an epoch, so these are multiples of an epoch's updates. In the paper SRL passes its "
+            "baseline's best at epoch 10 in place of 486: 98% fewer.\n\n" + _markdown(header, rows)
+        )
+
+    def _fractions(self) -> str:
+        results = {}
+        for task in self._setting.fraction_tasks:
+            series = [
+                {fraction: self._of("fractions", task, variant, fraction) for fraction in self._setting.fractions}
+                for variant in PAIR
+            ]
+            if all(any(own.values()) for own in series):
+                results[TASKS[task].title] = sample_efficiency.curve(*series)
+        if not results:
+            return ""
+        rows = [
+            [
+                title,
+                f"{100 * row['fraction']:g}%",
+                *(_mean(row[label]) for label in (BASELINE, ELMO)),
+                _difference(row[BASELINE], row[ELMO]),
+            ]
+            for title, result in results.items()
+            for row in result["fractions"]
+        ]
+        return (
+            "## Training-set size (Figure 1)\n\n"
+            "The same number of updates on part of the training set; smaller parts lie inside larger ones.\n\n"
+            + _markdown(["task", "training set", "baseline", "+ELMo", "difference"], rows)
+            + "\n\n"
+            + self._plot("fractions", lambda figure: sample_efficiency.draw(figure, results), "Training-set size")
+        )
+
+    def _layer_weights(self) -> str:
+        mixes = []
+        for name, task in TASKS.items():
+            for run in self._of("tasks", name, "elmo")[:1]:
+                mixes += layer_weights.read_archive(str(run.archive), task.title)
+        if not mixes:
+            return ""
+        return (
+            "## Layer weights (Figure 2)\n\n"
+            "Softmax-normalised, of the first seed's best epoch, for each placement of ELMo.\n\n"
+            f"```\n{layer_weights.report(mixes).table}\n```\n\n"
+            + self._plot("layer_weights", lambda figure: layer_weights.draw(figure, mixes), "Layer weights")
+        )
+
+    def _ablations(self) -> str:
+        names = [name for name in self._setting.ablation_tables]
+        tables = [ablations.TABLES[name] for name in names]
+        variants = {variant for table in tables for variant in table.variants}
+        runs = {
+            (task, variant): own
+            for task in self._setting.ablation_tasks
+            for variant in variants
+            if (own := self._of("ablations", task, variant))
+        }
+        # Without one of the ablations there would be nothing but Table 1's figures again.
+        ablated = {task for task, variant in runs if variant != "baseline"}
+        tasks = [task for task in self._setting.ablation_tasks if task in ablated]
+        if not tasks:
+            return ""
+        text = "## Layers and placement (Tables 2 and 3)"
+        for table in tables:
+            rows = ablations.rows(table, tasks, runs)
+            text += f"\n\n{table.title}.\n\n" + _markdown(["", *table.columns.values()], rows)
+        picture = self._plot("ablations", lambda figure: ablations.draw(figure, tables, tasks, runs), "Ablations")
+        return f"{text}\n\n{picture}"
+
+    def _finetuning(self) -> str:
+        if not self._tuned:
+            return ""
+        rows = [
+            [
+                TASKS[task].title,
+                *(f"{value:.1f}" for value in (one.tuned.before.from_zeros, one.tuned.after.from_zeros)),
+                _result(one.plain_runs),
+                _result(one.tuned_runs),
+            ]
+            for task, one in self._tuned.items()
+        ]
+        header = ["task", "perplexity before", "after", "+ELMo, plain biLM", "+ELMo, tuned biLM"]
+        return (
+            "## The biLM tuned on the task's text (A.1)\n\n"
+            "One epoch on the sentences of the training set, labels ignored; perplexity on those of the development "
+            "set, from zeros at each sentence.\n\n" + _markdown(header, rows)
+        )
+
+    def _training(self) -> str:
+        rows = []
+        for name, task in TASKS.items():
+            budget = self._setting.budgets[name]
+            runs = self._of("tasks", name, "baseline") + self._of("tasks", name, "elmo")
+            sizes = num_instances(runs[0], self._sizes_file) if runs else None
+            rows.append(
+                [
+                    task.title,
+                    MISSING if sizes is None else f"{sizes.train:,} / {sizes.dev:,}",
+                    f"{budget.updates:,}",
+                    ", ".join(map(str, budget.seeds)),
+                    *(_minutes(self._of("tasks", name, variant)) for variant in PAIR),
+                    budget.note or "the paper's sizes",
+                ]
+            )
+        header = [
+            "task",
+            "instances, train / dev",
+            "updates",
+            "seeds",
+            "minutes, baseline",
+            "minutes, +ELMo",
+            "changed from the paper's",
+        ]
+        return (
+            f"## How these were trained (setting `{self._name}`)\n\n"
+            "Configs are those in `training_configs/`; data, sizes and budgets are in `results/cells.py` and "
+            "`results/settings.py`. A baseline and its +ELMo share all of them. Word vectors are 100-d GloVe in lower "
+            "case. The Wikipedia text that the shipped biLM was trained on overlaps with SQuAD's articles, as raw text "
+            "without questions or answers. Minutes are of the clock, on one core with whatever else it had to do.\n\n"
+            + _markdown(header, rows)
+            + f"\n\n```\n{_command(self._name)}           # everything here, or what is left of it\n"
+            f"{_command(self._name)} --list    # what is done and what isn't\n"
+            "make results-quick                            # the six tasks, setting quick: an hour or two on one core\n"
+            "make results                                  # all of the setting full: most of a day\n```"
+        )
+
+    def _plot(self, name: str, draw: Callable[["Figure"], None], title: str) -> str:
+        path = PLOTS / f"{name}.png"
+        write_plot(draw, self._folder / path)
+        return f"![{title}]({path})"
+
+
+# ---- Cells of tables ----
+
+
+def _result(runs: Sequence[Run]) -> str:
+    return _mean([run.best for run in runs])
+
+
+def _mean(values: Sequence[float]) -> str:
+    if not values:
+        return MISSING
+    mean, spread = mean_and_spread([100 * value for value in values])
+    return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
+
+
+def _gain(baseline: Sequence[Run], elmo: Sequence[Run]) -> Tuple[str, str]:
+    if not baseline or not elmo:
+        return MISSING, MISSING
+    before, after = [run.best for run in baseline], [run.best for run in elmo]
+    return _difference(before, after), _error_reduction(statistics.mean(before), statistics.mean(after))
+
+
+def _difference(before: Sequence[float], after: Sequence[float]) -> str:
+    if not before or not after:
+        return MISSING
+    return f"{100 * (statistics.mean(after) - statistics.mean(before)):+.1f}"
+
+
+def _error_reduction(before: float, after: float) -> str:
+    return f"{(after - before) / (1 - before):.1%}"
+
+
+def _minutes(runs: Sequence[Run]) -> str:
+    return f"{statistics.mean(run.seconds for run in runs) / 60:.1f}" if runs else MISSING
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rule = [":--"] + ["--:"] * (len(header) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
+
+
+def _bilm_name(run: Run) -> str:
+    bilm = run.config["model"]["text_embedder"]["contextual"]["bilm"]
+    if bilm["type"] == "pretrained":
+        return f"the one named `{bilm['name']}`"
+    return f"`{Path(bilm.get('archive_file') or bilm['weight_file']).name}`"
+
+
+def _command(setting: str) -> str:
+    return f"python results/run.py --setting {setting}"

@@ -1,0 +1,103 @@
+"""Trains what RESULTS.md shows, and writes it: `make results`, and for the six tasks in short `make results-quick`.
+
+Every training is kept in runs/results/, is done once, and goes on where it was interrupted; so this can be stopped at
+any moment and started again, and several may run side by side. The data is looked for in ELMO_DATA (../shared/data when
+that isn't set), the biLM where the other ELMO_* variables say (`python -m elmo_plugin.settings`).
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+import report
+from allennlp.common.checks import ConfigurationError
+from cells import TASKS, data_folder
+from plan import PARTS, Planned, train_tuned
+from settings import SETTINGS
+
+from elmo_plugin.analysis.runs import Runs, summary
+
+ROOT = Path(__file__).resolve().parent.parent
+FINETUNING = "finetuning"
+EXAMPLES = """examples:
+  python results/run.py --setting quick                                          # everything
+  python results/run.py --setting quick --parts tasks --tasks ner sst --variants baseline
+  python results/run.py --setting quick --list                                   # what is done and what isn't
+  python results/run.py --setting quick --report-only                            # RESULTS.md from what is done
+"""
+
+
+def parse_arguments(arguments: List[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--setting", choices=sorted(SETTINGS), required=True, help="how much is trained")
+    parts = [*PARTS, FINETUNING]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="which tables and figures")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="which of the tasks")
+    parser.add_argument("--variants", nargs="+", metavar="NAME", help="which configs, such as baseline, top_layer_only")
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="which of the setting's seeds")
+    parser.add_argument("--runs", default="runs/results", metavar="DIR", help="where the trainings are kept")
+    parser.add_argument("--output", default="RESULTS.md", metavar="FILE", help="the report; plots go to results/plots")
+    parser.add_argument("--list", action="store_true", help="only say what is done and what isn't")
+    parser.add_argument("--report-only", action="store_true", help="only write the report, from what is done")
+    return parser.parse_args(arguments)
+
+
+def chosen(options: argparse.Namespace) -> List[Planned]:
+    """The trainings that the arguments leave, but for those with a tuned biLM."""
+    setting = SETTINGS[options.setting]
+    planned = [one for part in options.parts if part in PARTS for one in PARTS[part](setting, data_folder())]
+    return [
+        one
+        for one in {one.cell.name: one for one in planned}.values()
+        if one.task in options.tasks
+        and (options.variants is None or one.variant in options.variants)
+        and (options.seeds is None or one.seed in options.seeds)
+    ]
+
+
+def list_cells(planned: List[Planned], runs: Runs) -> None:
+    for one in planned:
+        run = runs.find(one.cell)
+        print(f"{one.cell.name:40} {'to do' if run is None else summary(run)}")
+
+
+def train(options: argparse.Namespace, runs: Runs) -> Dict[str, str]:
+    """Trains what was asked for. Returns what failed, by name; the rest goes on."""
+    _, failures = runs.train_all([one.cell for one in chosen(options)])
+    setting = SETTINGS[options.setting]
+    for task in setting.finetuning_tasks if FINETUNING in options.parts else ():
+        if task in options.tasks and (options.variants is None or "elmo_finetuned" in options.variants):
+            try:
+                train_tuned(setting, task, data_folder(), runs)
+            except ConfigurationError as error:
+                print(f"{task}, tuned biLM: failed. {error}")
+                failures[f"{task}-elmo_finetuned"] = str(error)
+    return failures
+
+
+def main(arguments: List[str]) -> int:
+    options = parse_arguments(arguments)
+    os.chdir(ROOT)  # the paths in configs are relative to the repository
+    # A 'kill' ends the training as well, instead of leaving it behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    runs = Runs(options.runs)
+    if options.list:
+        list_cells(chosen(options), runs)
+        return 0
+    failures = {} if options.report_only else train(options, runs)
+    report.write(Path(options.output), options.setting, runs)
+    if failures:
+        print(f"not trained: {', '.join(failures)}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit("interrupted; start again to go on from here")

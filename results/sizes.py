@@ -1,0 +1,38 @@
+"""How many instances a training and its validation have, counted once for each reader and file."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any, Dict, NamedTuple
+
+from allennlp.common import Params
+from allennlp.data import DatasetReader
+
+from elmo_plugin.analysis.runs import Run, fingerprint
+from elmo_plugin.files import replacing
+
+
+class Sizes(NamedTuple):
+    train: int
+    dev: int
+
+
+def num_instances(run: Run, cache: Path) -> Sizes:
+    """Counts what the run's readers read. The counts are kept in the file `cache`."""
+    config = run.config
+    reader = config["dataset_reader"]
+    return Sizes(
+        _count(reader, config["train_data_path"], cache),
+        _count(config.get("validation_dataset_reader", reader), config["validation_data_path"], cache),
+    )
+
+
+def _count(reader: Dict[str, Any], path: str, cache: Path) -> int:
+    key = fingerprint({"reader": reader, "path": path})
+    counts = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
+    if key not in counts:
+        instances = DatasetReader.from_params(Params(copy.deepcopy(reader))).read(path)
+        counts[key] = sum(1 for _ in instances)
+        with replacing(cache) as temporary:
+            temporary.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
+    return counts[key]

@@ -1,0 +1,211 @@
+"""The driver behind RESULTS.md, without any training: what it would train, and what it makes of finished runs."""
+
+import io
+import json
+import shutil
+import sys
+import tarfile
+
+import pytest
+import torch
+
+from elmo_plugin.analysis.runs import Runs, fingerprint
+
+
+@pytest.fixture(scope="module")
+def driver(root):
+    """The modules in results/, which import one another by their plain names."""
+    sys.path.insert(0, str(root / "results"))
+    try:
+        import run
+
+        yield run
+    finally:
+        sys.path.remove(str(root / "results"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(tmp_path_factory, root):
+    """A folder laid out as the driver expects, with data for NER in it."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "ner").mkdir()
+    for name in ("train", "dev"):
+        shutil.copy(root / "fixtures" / "data" / "ner" / f"{name}.txt", folder / "ner" / f"wikigold.{name}.conll")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(root)
+        monkeypatch.setenv("ELMO_DATA", str(folder))
+        monkeypatch.setenv("ELMO_BILM", "wiki-small")
+        for variable in ("ELMO_WORD_VECTORS", "ELMO_BILM_ARCHIVE", "ELMO_OPTIONS_FILE", "ELMO_WEIGHT_FILE"):
+            monkeypatch.setenv(variable, "")
+        yield folder
+
+
+# ---- What would be trained ----
+
+
+@pytest.mark.parametrize("task", ["coref", "ner", "snli", "squad", "srl", "sst"])
+@pytest.mark.parametrize("setting", ["quick", "full"])
+def test_baseline_and_elmo_share_data_seed_and_budget(driver, setting, task, data):
+    budget = driver.SETTINGS[setting].budgets[task]
+    planned = [one for one in driver.PARTS["tasks"](driver.SETTINGS[setting], data) if one.task == task]
+    assert {(one.variant, one.seed) for one in planned} == {
+        (variant, seed) for variant in ("baseline", "elmo") for seed in budget.seeds
+    }
+    baseline, elmo = (
+        next(one.cell for one in planned if one.variant == name).resolve() for name in ("baseline", "elmo")
+    )
+    for key in ("train_data_path", "validation_data_path", "data_loader", "trainer", "random_seed"):
+        assert baseline[key] == elmo[key]
+    per_epoch = elmo["data_loader"]["batches_per_epoch"]
+    assert elmo["trainer"]["num_epochs"] * per_epoch == budget.updates and elmo["trainer"]["patience"] is None
+    assert "batches_per_epoch" not in elmo["validation_data_loader"]
+    assert elmo["train_data_path"].startswith(str(data))
+
+
+def test_every_ablation_and_fraction_of_the_quick_setting_can_be_resolved(driver, data):
+    setting = driver.SETTINGS["quick"]
+    for one in driver.PARTS["ablations"](setting, data) + driver.PARTS["fractions"](setting, data):
+        assert one.cell.resolve()["dataset_reader"]
+
+
+def test_the_ablation_that_is_elmo_itself_is_not_trained_twice(driver, data):
+    setting = driver.SETTINGS["quick"]
+    ablations = {(one.task, one.variant): one.cell for one in driver.PARTS["ablations"](setting, data)}
+    tasks = {(one.task, one.variant): one.cell for one in driver.PARTS["tasks"](setting, data)}
+    for same in ("lambda_0001", "input_and_output"):
+        assert fingerprint(ablations["snli", same].resolve()) == fingerprint(tasks["snli", "elmo"].resolve())
+
+
+def test_words_are_looked_up_in_lower_case_as_the_vectors_have_them(driver, data):
+    one = next(one for one in driver.PARTS["tasks"](driver.SETTINGS["quick"], data) if one.task == "sst")
+    config = one.cell.resolve()
+    assert config["dataset_reader"]["type"] == "elmo::fraction"
+    for reader in (config["dataset_reader"]["reader"], config["validation_dataset_reader"]):
+        assert reader["token_indexers"]["tokens"]["lowercase_tokens"] is True
+
+
+def test_arguments_narrow_what_is_trained(driver, data):
+    options = driver.parse_arguments("--setting quick --parts tasks --tasks ner sst --variants elmo --seeds 2".split())
+    assert [one.cell.name for one in driver.chosen(options)] == ["ner-elmo-seed2", "sst-elmo-seed2"]
+
+
+def test_help_shows_examples(driver, capsys):
+    with pytest.raises(SystemExit):
+        driver.parse_arguments(["--help"])
+    assert "python results/run.py --setting quick" in capsys.readouterr().out
+
+
+# ---- What is made of it ----
+
+
+def finish(runs, cell, values):
+    """Leaves what a finished run leaves."""
+    config = cell.resolve()
+    folder = runs.folder / f"{cell.name}-{fingerprint(config)}"
+    (folder / "run").mkdir(parents=True)
+    (folder / "experiment.json").write_text(json.dumps(config))
+    (folder / "result.json").write_text(json.dumps({"name": cell.name, "updates_per_epoch": 87}))
+    for epoch, value in enumerate(values):
+        metrics = {"best_epoch": values.index(max(values[: epoch + 1])), "validation_f1": value}
+        metrics["training_duration"] = f"0:0{epoch + 1}:00"
+        (folder / "run" / f"metrics_epoch_{epoch}.json").write_text(json.dumps(metrics))
+    write_archive(folder / "run" / "model.tar.gz", config)
+
+
+def write_archive(path, config):
+    weights = {f"text_embedder.contextual.mixes.input.scalar_parameters.{layer}": torch.zeros(1) for layer in range(3)}
+    weights["text_embedder.contextual.mixes.input.gamma"] = torch.ones(1)
+    buffer = io.BytesIO()
+    torch.save(weights, buffer)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in (("weights.th", buffer.getvalue()), ("config.json", json.dumps(config).encode())):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+@pytest.fixture(scope="module")
+def finished(driver, data, tmp_path_factory):
+    """NER with two seeds: baselines at 50 and 60, +ELMo at 70 and 74."""
+    runs = Runs(tmp_path_factory.mktemp("results") / "runs")
+    values = {
+        ("baseline", 1): [0.4, 0.5],
+        ("baseline", 2): [0.6, 0.5],
+        ("elmo", 1): [0.55, 0.7],
+        ("elmo", 2): [0.5, 0.74],
+    }
+    for one in driver.PARTS["tasks"](driver.SETTINGS["quick"], data):
+        if one.task == "ner" and (one.variant, one.seed) in values:
+            finish(runs, one.cell, values[one.variant, one.seed])
+    return runs
+
+
+@pytest.fixture(scope="module")
+def report(driver, finished):
+    path = finished.folder.parent / "RESULTS.md"
+    driver.report.write(path, "quick", finished)
+    return path.read_text(encoding="utf-8")
+
+
+def row(report, heading, start):
+    section = report.split(f"## {heading}")[1].split("\n## ")[0]
+    line = next(line for line in section.splitlines() if line.startswith(f"| {start}"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_six_task_table_has_means_spreads_gains_and_the_papers_figures(report):
+    assert row(report, "Six tasks", "NER")[2:] == [
+        "55.0 ± 7.1",
+        "72.0 ± 2.8",
+        "+17.0",
+        "37.8%",
+        "90.15 → 92.22 (21.0%)",
+    ]
+
+
+def test_the_report_says_how_many_tasks_improve(report):
+    assert "Adding ELMo improves 1 of the 1 tasks that are trained both ways." in report
+
+
+def test_what_is_not_trained_yet_is_a_dash(report):
+    assert row(report, "Six tasks", "SNLI")[2:6] == ["–"] * 4
+
+
+def test_updates_to_pass_the_baselines_best_are_told_seed_by_seed(report):
+    assert row(report, "Updates to pass", "NER | 1") == ["NER", "1", "50.0", "174", "87", "50%"]
+    assert row(report, "Updates to pass", "NER | 2") == ["NER", "2", "60.0", "87", "174", "-100%"]
+
+
+def test_the_training_section_has_counted_sizes_updates_and_times(report, root):
+    sentences = (root / "fixtures/data/ner/train.txt").read_text().split("\n\n")
+    num_train = sum(any(line and "-DOCSTART-" not in line for line in text.splitlines()) for text in sentences)
+    cells = row(report, "How these were trained", "NER")
+    assert cells[1].startswith(f"{num_train} / ") and cells[2:6] == ["870", "1, 2, 3", "2.0", "2.0"]
+
+
+def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished):
+    for name in ("learning_curves", "layer_weights"):
+        assert f"(results/plots/{name}.png)" in report
+        assert (finished.folder.parent / "results" / "plots" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_sections_without_a_run_are_left_out(report):
+    assert "Training-set size" not in report and "Tables 2 and 3" not in report and "tuned on" not in report
+
+
+def test_sizes_are_counted_once(driver, finished, report, monkeypatch):
+    import sizes
+
+    monkeypatch.setattr(sizes.DatasetReader, "from_params", lambda *_: pytest.fail("read again"))
+    run = next(iter(finished.folder.glob("ner-baseline-*")))
+    from elmo_plugin.analysis.runs import Run
+
+    assert sizes.num_instances(Run.read(run), finished.folder / "sizes.json").train > 0
+
+
+def test_the_list_says_what_is_done(driver, finished, capsys):
+    options = driver.parse_arguments("--setting quick --parts tasks --tasks ner --seeds 1 3 --list".split())
+    driver.list_cells(driver.chosen(options), finished)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split(maxsplit=1) == ["ner-baseline-seed1", "f1 0.5 after epoch 2; 174 updates, 0:02:00"]
+    assert lines[1].split(maxsplit=1) == ["ner-baseline-seed3", "to do"]
