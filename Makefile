@@ -53,8 +53,8 @@ fixtures: install  ## Rebuild the generated part of fixtures/
 bench: install  ## Run the benchmarks, best on a quiet machine, and write BENCHMARKS.md
 	@$(BIN)/python benchmarks/run_all.py
 
-results-quick: install  ## Train the six tasks with small budgets (an hour or two of one core) and write RESULTS.md
-	@$(BIN)/python results/run.py --setting quick
+results-quick: install  ## Train the six tasks with small budgets, about an hour of one core, and write RESULTS.md
+	@$(BIN)/python results/run.py --setting quick --parts tasks
 
 results: install  ## Train the six tasks for hours and write RESULTS.md; goes on where it was interrupted
 	@$(BIN)/python results/run.py --setting full

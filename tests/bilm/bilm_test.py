@@ -195,6 +195,7 @@ def test_laid_out_weights_two_threads_and_remembered_words_change_no_layer(bilm_
     monkeypatch.setattr(products, "_LEAST_PACKED_NUMBERS", 0)
     monkeypatch.setattr(bilm_module, "_LEAST_MULTIPLY_ADDS_PER_THREAD", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", lambda num_threads: None)
     threads = []
     original = bilm_module.side_by_side
     monkeypatch.setattr(bilm_module, "side_by_side", lambda *both: threads.append(2) or original(*both))

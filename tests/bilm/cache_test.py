@@ -277,6 +277,7 @@ def test_processes_share_a_store_and_one_that_ends_abruptly_leaves_it_whole(bilm
     process_id = os.fork()
     if process_id == 0:
         try:
+            torch.set_num_threads(1)  # OpenMP's threads don't survive a fork
             disk.run(bilm, IDS)
         finally:
             os._exit(0 if runs == [(4, 3)] else 1)

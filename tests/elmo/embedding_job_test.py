@@ -6,6 +6,7 @@ import signal
 import h5py
 import numpy
 import pytest
+import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin import ElmoEmbedder
@@ -62,6 +63,7 @@ def in_another_process(action):
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
+            torch.set_num_threads(1)  # OpenMP's threads don't survive a fork
             action()
             exit_code = 0
         except ConfigurationError as error:

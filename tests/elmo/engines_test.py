@@ -20,8 +20,11 @@ SENTENCES = [f"line {number} has some words" for number in range(40)]
 
 
 @pytest.fixture
-def run(root, tmp_path):
+def run(root, tmp_path, monkeypatch):
     embedder = ElmoEmbedder(str(root / "fixtures/bilm/options.json"), str(root / "fixtures/bilm/weights.hdf5"))
+
+    # A thread a worker: OpenMP's don't survive a fork.
+    monkeypatch.setattr(engines, "_num_cores", lambda: 2)
 
     def run(engine, resume=False, sentences=SENTENCES):
         job = EmbeddingJob(embedder, str(tmp_path / "out.hdf5"), ShardWriter(batch_size=4), shard_size=4, engine=engine)
