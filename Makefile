@@ -30,7 +30,7 @@ demo: install  ## Train, evaluate and predict on the small data in fixtures/
 	@$(BIN)/python demo/run.py
 
 test: install  ## Run the tests
-	@$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests -n auto --dist loadfile $(PYTEST_ARGS)
 
 checks: lint format-check types test  ## Run everything that has to pass before a change goes in
 

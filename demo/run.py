@@ -84,7 +84,7 @@ def draw(scores: Scores, path: Path) -> None:
         course = epoch_scores(RUNS / f"{variant}_{max(NUM_SENTENCES)}")
         by_epoch.plot(range(1, len(course) + 1), course, "-", color=colour, label=VARIANTS[variant])
     by_size.set(xlabel="labelled sentences", ylabel="F1, held-out sentences", xticks=NUM_SENTENCES, ylim=(0, 100))
-    by_epoch.set(xlabel=f"epochs over {max(NUM_SENTENCES)} sentences")
+    by_epoch.set(xlabel=f"updates / 20, {max(NUM_SENTENCES)} sentences")
     for axes in (by_size, by_epoch):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)

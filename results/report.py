@@ -182,7 +182,8 @@ class Report:
                 {fraction: self._of("fractions", task, variant, fraction) for fraction in self._setting.fractions}
                 for variant in PAIR
             ]
-            if all(any(own.values()) for own in series):
+            # The whole training set is Table 1's.
+            if all(any(runs for fraction, runs in own.items() if fraction < 1.0) for own in series):
                 results[TASKS[task].title] = sample_efficiency.curve(*series)
         if not results:
             return ""
@@ -229,7 +230,8 @@ class Report:
             if (own := self._of("ablations", task, variant))
         }
         # Without one of the ablations there would be nothing but Table 1's figures again.
-        ablated = {task for task, variant in runs if variant != "baseline"}
+        in_table_1 = {run.archive for place, run in self._found.items() if place[0] == "tasks"}
+        ablated = {task for (task, _), own in runs.items() if any(run.archive not in in_table_1 for run in own)}
         tasks = [task for task in self._setting.ablation_tasks if task in ablated]
         if not tasks:
             return ""

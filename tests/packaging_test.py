@@ -75,13 +75,22 @@ def test_the_wheel_holds_every_file_of_the_package(source: Path, wheel: Path) ->
     assert expected - set(zipfile.ZipFile(wheel).namelist()) == set()
 
 
-def test_the_wheel_puts_nothing_but_the_plugin_and_its_startup_files_into_site_packages(wheel: Path) -> None:
+def test_the_wheel_puts_nothing_but_the_plugin_and_what_others_import_of_it_into_site_packages(wheel: Path) -> None:
     top_level = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in top_level if not name.endswith(".dist-info")} == {
         "elmo_plugin",
+        "elmo_plugin_spacy.py",
         "elmo_plugin_startup.pth",
         "elmo_plugin_startup.py",
     }
+
+
+def test_the_wheel_brings_the_bilm_that_ships(wheel: Path) -> None:
+    folder = "elmo_plugin/bilm/pretrained/wiki-small/"
+    assert {folder + name for name in ("options.json", "weights.hdf5", "README.md")} <= set(
+        zipfile.ZipFile(wheel).namelist()
+    )
+    assert wheel.stat().st_size <= 20_000_000
 
 
 def test_the_editable_wheel_brings_the_startup_file(source: Path, tmp_path: Path) -> None:
