@@ -18,6 +18,7 @@ from typing import Dict, List
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = Path("runs/demo")
 NUM_SENTENCES = (50, 100, 200)
+UPDATES_PER_EPOCH = 20  # as few_sentences.libsonnet has it
 VARIANTS = {"baseline": "baseline", "elmo": "+ ELMo"}
 SENTENCE = "Austin Hale left Hale Brothers in Austin and joined a bank in Norway ."
 
@@ -82,9 +83,15 @@ def draw(scores: Scores, path: Path) -> None:
     for variant, colour in zip(VARIANTS, ("#8a8a8a", "#c0392b"), strict=True):
         by_size.plot(NUM_SENTENCES, scores[variant], "o-", color=colour, label=VARIANTS[variant])
         course = epoch_scores(RUNS / f"{variant}_{max(NUM_SENTENCES)}")
-        by_epoch.plot(range(1, len(course) + 1), course, "-", color=colour, label=VARIANTS[variant])
+        by_epoch.plot(
+            [UPDATES_PER_EPOCH * (epoch + 1) for epoch in range(len(course))],
+            course,
+            "-",
+            color=colour,
+            label=VARIANTS[variant],
+        )
     by_size.set(xlabel="labelled sentences", ylabel="F1, held-out sentences", xticks=NUM_SENTENCES, ylim=(0, 100))
-    by_epoch.set(xlabel=f"updates / 20, {max(NUM_SENTENCES)} sentences")
+    by_epoch.set(xlabel=f"updates on {max(NUM_SENTENCES)} sentences")
     for axes in (by_size, by_epoch):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)

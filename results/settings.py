@@ -34,9 +34,9 @@ class Setting:
     )
 
 
-# Some hundreds of updates: narrower networks than the paper's, optimizers that get going at once, and less dropout where
-# a training set is read about once. (With SNLI's own 0.5, and a second one that comes with ELMo, 600 updates gave an
-# accuracy of 57.4 without ELMo and 51.6 with it.)
+# Some hundreds of updates: narrower networks than the paper's, optimizers that get going at once, and less dropout
+# where a training set is read about once. (With SNLI's own 0.5, and a second one that comes with ELMo, 600 updates gave
+# an accuracy of 57.4 without ELMo and 51.6 with it.)
 QUICK: Dict[str, Budget] = {
     "squad": Budget(
         num_epochs=6,

@@ -207,4 +207,4 @@ def test_make_alone_lists_every_target_and_installs_nothing(project: Project) ->
 
 def test_make_test_hands_its_arguments_to_pytest(project: Project) -> None:
     assert project.make("test", "PYTEST_ARGS=-k one").returncode == 0
-    assert "-m pytest tests -k one" in (project.folder / "calls.txt").read_text()
+    assert "-m pytest tests -n auto --dist loadfile -k one" in (project.folder / "calls.txt").read_text()
