@@ -30,7 +30,8 @@ demo: install  ## Train, evaluate and predict on the small data in fixtures/
 	@$(BIN)/python demo/run.py
 
 test: install  ## Run the tests
-	@$(BIN)/python -m pytest tests -n auto --dist loadfile $(PYTEST_ARGS)
+	@# One thread a process: the processes are as many as the cores.
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -n auto --dist loadfile $(PYTEST_ARGS)
 
 checks: lint format-check types test  ## Run everything that has to pass before a change goes in
 
