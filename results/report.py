@@ -272,7 +272,7 @@ class Report:
                     task.title,
                     MISSING if sizes is None else f"{sizes.train:,} / {sizes.dev:,}",
                     f"{budget.updates:,}",
-                    ", ".join(map(str, budget.seeds)),
+                    ", ".join(str(seed) for seed, _, _ in self._pairs(name)) or MISSING,
                     *(_minutes(self._of("tasks", name, variant)) for variant in PAIR),
                     budget.note or "the paper's sizes",
                 ]
@@ -281,7 +281,7 @@ class Report:
             "task",
             "instances, train / dev",
             "updates",
-            "seeds",
+            "seeds of both",
             "minutes, baseline",
             "minutes, +ELMo",
             "changed from the paper's",
@@ -289,7 +289,8 @@ class Report:
         return (
             f"## How these were trained (setting `{self._name}`)\n\n"
             "Configs are those in `training_configs/`; data, sizes and budgets are in `results/cells.py` and "
-            "`results/settings.py`. A baseline and its +ELMo share all of them. Word vectors are 100-d GloVe in lower "
+            "`results/settings.py`. A baseline and its +ELMo share all of them, but "
+            "for ELMo's own dropout. Word vectors are 100-d GloVe in lower "
             "case. The Wikipedia text that the shipped biLM was trained on overlaps with SQuAD's articles, as raw text "
             "without questions or answers. Minutes are of the clock, on one core with whatever else it had to do.\n\n"
             + _markdown(header, rows)

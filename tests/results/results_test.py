@@ -180,7 +180,7 @@ def test_the_training_section_has_counted_sizes_updates_and_times(report, root):
     sentences = (root / "fixtures/data/ner/train.txt").read_text().split("\n\n")
     num_train = sum(any(line and "-DOCSTART-" not in line for line in text.splitlines()) for text in sentences)
     cells = row(report, "How these were trained", "NER")
-    assert cells[1].startswith(f"{num_train} / ") and cells[2:6] == ["870", "1, 2, 3", "2.0", "2.0"]
+    assert cells[1].startswith(f"{num_train} / ") and cells[2:6] == ["870", "1, 2", "2.0", "2.0"]
 
 
 def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished):
