@@ -151,6 +151,7 @@ def section(outcome: Outcome) -> List[str]:
     if compared:
         lines += ["| | ours, a second | the baseline, a second | ratio | aim |", "|---|---|---|---|---|"]
         lines += [*(_row(name, result, script) for name, result in compared.items()), ""]
+        lines += _shares_of_peak(compared)
     for name, result in outcome.results.items():
         if isinstance(result, list):
             lines += [*_points(name, result), ""]
@@ -178,6 +179,17 @@ def _row(name: str, result: Dict[str, Any], script: Script) -> str:
     spread = f"{result['ratio']} ({result['ratio_lowest']} to {result['ratio_highest']}, {result['turns']} turns)"
     aim = next((f"{aim:g}" for part, aim in script.aims.items() if part in name), "")
     return f"| {name} | {ours:,} {script.unit} | {baseline:,} ({result['baseline']}) | {spread} | {aim} |"
+
+
+def _shares_of_peak(compared: Dict[str, Dict[str, Any]]) -> List[str]:
+    """How near to the machine's own speed the claims are that say so."""
+    lines = [
+        f"| {name} | {result['share_of_peak']:.0%} | {result['peak_gigaflops']:,} |"
+        for name, result in compared.items()
+        if "share_of_peak" in result
+    ]
+    head = "| | share of the peak, multiply-adds after equal words are shared | the peak, GFLOP/s, at the LSTM's shape |"
+    return [head, "|---|---|---|", *lines, ""] if lines else []
 
 
 def main() -> None:

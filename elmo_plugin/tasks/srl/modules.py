@@ -51,17 +51,16 @@ class HighwayLstm(torch.nn.Module):
     def forward(self, inputs: PackedSequence) -> PackedSequence:
         """`inputs` as `pack_padded_sequence` gives them: step by step, with the longest sentence first in each."""
         batch_sizes: List[int] = inputs.batch_sizes.tolist()
-        # W x + b for each gate, and W_h x. The weight is turned round first: then, with the same numbers, its gradient
-        # is the faster of the two ways to multiply. Shape: (num_tokens, (num_gates + 1) * hidden_dim)
-        projected = torch.addmm(
-            torch.nn.functional.pad(self.bias, (0, self.hidden_dim)), inputs.data, self.input_weight.t().contiguous()
-        )
+        # W x for each gate, and W_h x. The weight is turned round first: then, with the same numbers, its gradient is the
+        # faster of the two ways to multiply. Shape: (num_tokens, (num_gates + 1) * hidden_dim)
+        projected = inputs.data @ self.input_weight.t().contiguous()
         # In mixed precision, too, the recurrence is in the precision of the weights.
         projected = projected.to(self.state_weight.dtype)
         with torch.autocast(projected.device.type, enabled=False):
             outputs, _ = _Recurrence.apply(
                 projected,
                 self.state_weight,
+                self.bias,
                 self._dropout_mask(projected, batch_sizes[0]),
                 _Steps(batch_sizes, self.go_forward),
             )
@@ -157,20 +156,27 @@ def _tanh(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 class _Recurrence(torch.autograd.Function):
     """What is sequential in `HighwayLstm`. In both passes a step's numbers are small enough for the processor's caches,
-    so everything by element is done within the loop, and only the gradient of U is left out of it.
+    so everything by element is done within the loop, adding the bias too, and only the gradients of U and b are left
+    out of it.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, projected: torch.Tensor, state_weight: torch.Tensor, mask: Optional[torch.Tensor], steps: _Steps
+        ctx: Any,
+        projected: torch.Tensor,
+        state_weight: torch.Tensor,
+        bias: torch.Tensor,
+        mask: Optional[torch.Tensor],
+        steps: _Steps,
     ) -> Tuple[torch.Tensor, torch.Tensor]:
-        """`projected`, (num_tokens, 6 * dim), are W x + b and W_h x. The gates take their places."""
+        """`projected`, (num_tokens, 6 * dim), are W x and W_h x. The gates take their places."""
         dim = state_weight.size(1)
         cells, squashed, outputs = (projected.new_empty(len(projected), dim) for _ in range(3))
         weight = state_weight.t().contiguous()
         for rows, continued, before in steps.in_order():
             step, num_continued = projected[rows], continued.stop - continued.start
             step[:num_continued, : 5 * dim].addmm_(outputs[before], weight)
+            step[:, : 5 * dim].add_(bias)
             _tanh(step[:, :dim], out=step[:, :dim])
             step[:, dim : 5 * dim].sigmoid_()
             candidate, input_gate, forget_gate, output_gate, highway_gate, carried = step.split(dim, dim=-1)
@@ -184,6 +190,7 @@ class _Recurrence(torch.autograd.Function):
             if mask is not None:
                 hidden.mul_(mask[: len(hidden)])
         ctx.mark_dirty(projected)
+        ctx.set_materialize_grads(False)  # for the gates, which go nowhere
         ctx.save_for_backward(projected, cells, squashed, outputs, state_weight, mask)
         ctx.steps = steps
         return outputs, projected
@@ -192,50 +199,50 @@ class _Recurrence(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_outputs: torch.Tensor, _: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         activations, cells, squashed, outputs, state_weight, mask = ctx.saved_tensors
-        dim = state_weight.size(1)
-        grad_projected, hidden_before = torch.empty_like(activations), torch.zeros_like(outputs)
+        dim, batch_size = state_weight.size(1), ctx.steps.batch_sizes[0]
+        hidden_before = torch.zeros_like(outputs)
         # What has reached each sentence's state from the steps behind. Shape: (batch_size, dim)
-        grad_state, grad_cells = (outputs.new_zeros(ctx.steps.batch_sizes[0], dim) for _ in range(2))
+        grad_state, grad_cells = (outputs.new_zeros(batch_size, dim) for _ in range(2))
+        scratch = outputs.new_empty(batch_size, 4 * dim)
         for rows, continued, before in reversed(list(ctx.steps.in_order())):
             step, num_rows, num_continued = activations[rows], rows.stop - rows.start, continued.stop - continued.start
             grad_hidden = grad_outputs[rows] + grad_state[:num_rows]
             if mask is not None:
                 grad_hidden.mul_(mask[:num_rows])
-            grad_cell = grad_cells[:num_rows]
-            grad_step = grad_projected[rows]
-            _step_gradients(step, squashed[rows], cells[before], grad_hidden, grad_cell, grad_step)
+            _to_gradients(step, squashed[rows], cells[before], grad_hidden, grad_cells[:num_rows], scratch[:num_rows])
             hidden_before[continued] = outputs[before]
-            torch.mm(grad_step[:num_continued, : 5 * dim], state_weight, out=grad_state[:num_continued])
-            grad_cell[:num_continued].mul_(step[:num_continued, 2 * dim : 3 * dim])
-        grad_weight = (hidden_before.t() @ grad_projected[:, : 5 * dim]).t()
-        return grad_projected, grad_weight, None, None
+            torch.mm(step[:num_continued, : 5 * dim], state_weight, out=grad_state[:num_continued])
+        grad_gates = activations[:, : 5 * dim]
+        return activations, (hidden_before.t() @ grad_gates).t(), grad_gates.sum(dim=0), None, None
 
 
-def _step_gradients(
-    activations: torch.Tensor,
+def _to_gradients(
+    step: torch.Tensor,
     squashed: torch.Tensor,
     cell_before: torch.Tensor,
     grad_hidden: torch.Tensor,
     grad_cell: torch.Tensor,
-    grad_step: torch.Tensor,
+    scratch: torch.Tensor,
 ) -> None:
-    """Writes the gradient of one step's W x + U h + b and W_h x into `grad_step`, given that of its output, and adds
-    that of its cell to `grad_cell`, which holds what came from the step behind it.
+    """Turns one step's activations, (num_rows, 6 * dim), into the gradients of its W x + U h + b and W_h x, given that
+    of its output. `grad_cell` holds what came to its cell from the step behind it, and then what goes to the cell of
+    the step before, in as many rows as `cell_before` has.
 
-    `cell_before` may have fewer rows than the others, all of which have a row in `activations`, (num_rows, 6 * dim).
+    Nothing needs the activations afterwards, and fresh memory for so many numbers would cost more than the arithmetic.
+    (A second backward pass through the same graph fails: torch finds them changed.)
     """
     dim, num_continued = squashed.size(-1), len(cell_before)
-    candidate, input_gate, _, output_gate, highway_gate, carried = activations.split(dim, dim=-1)
-    to_candidate, to_input, to_forget, to_output, to_highway, to_carried = grad_step.split(dim, dim=-1)
+    candidate, input_gate, forget_gate, output_gate, highway_gate, carried = step.split(dim, dim=-1)
+    to_input, to_forget, to_output, to_highway = scratch.split(dim, dim=-1)
     through_gate = grad_hidden * highway_gate
-    torch.sub(grad_hidden, through_gate, out=to_carried)
     torch.mul(output_gate, squashed, out=to_highway).sub_(carried).mul_(grad_hidden)
+    torch.sub(grad_hidden, through_gate, out=carried)
     torch.mul(through_gate, squashed, out=to_output)
     grad_cell.add_(torch.ops.aten.tanh_backward(through_gate.mul_(output_gate), squashed))
-    torch.mul(grad_cell, input_gate, out=to_candidate)
     torch.mul(grad_cell, candidate, out=to_input)
     torch.mul(grad_cell[:num_continued], cell_before, out=to_forget[:num_continued])
     to_forget[num_continued:].zero_()
-    torch.ops.aten.tanh_backward.grad_input(to_candidate, candidate, grad_input=to_candidate)
-    to_sigmoids = grad_step[:, dim : 5 * dim]
-    torch.ops.aten.sigmoid_backward.grad_input(to_sigmoids, activations[:, dim : 5 * dim], grad_input=to_sigmoids)
+    torch.ops.aten.tanh_backward.grad_input(grad_cell * input_gate, candidate, grad_input=candidate)
+    grad_cell[:num_continued].mul_(forget_gate[:num_continued])
+    sigmoids = step[:, dim : 5 * dim]
+    torch.ops.aten.sigmoid_backward.grad_input(scratch, sigmoids, grad_input=sigmoids)

@@ -71,11 +71,30 @@ def test_the_backward_pass_is_that_of_finite_differences_with_dropout_too(go_for
     packed = torch.nn.utils.rnn.pack_sequence([torch.randn(length, 3) for length in (4, 3, 1)])
     data = torch.randn(8, 3, dtype=torch.double, requires_grad=True)
 
-    def run(data, *_):
-        torch.manual_seed(5)  # the same units are dropped each time
-        return layer(packed._replace(data=data)).data
+    weights = torch.randn(8, 2, dtype=torch.double)
 
-    assert torch.autograd.gradcheck(run, (data, *layer.parameters()))
+    def loss():
+        torch.manual_seed(5)  # the same units are dropped each time
+        return (layer(packed._replace(data=data)).data * weights).sum()
+
+    loss().backward()
+    for leaf in (data, *layer.parameters()):
+        numbers, gradient = leaf.data.view(-1), torch.empty(leaf.numel(), dtype=torch.double)
+        for place, number in enumerate(numbers.tolist()):
+            ends = []
+            for shift in (1e-6, -1e-6):
+                numbers[place] = number + shift
+                ends.append(loss().item())
+            numbers[place] = number
+            gradient[place] = (ends[0] - ends[1]) / 2e-6
+        torch.testing.assert_close(leaf.grad.view(-1), gradient, atol=1e-7, rtol=1e-6)
+
+
+def test_a_second_backward_pass_through_the_same_graph_is_refused(ours, batch):
+    loss = ours(*batch).sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
 
 
 def test_it_runs_in_mixed_precision(ours, batch):
