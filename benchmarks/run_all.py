@@ -188,7 +188,7 @@ def _shares_of_peak(compared: Dict[str, Dict[str, Any]]) -> List[str]:
         for name, result in compared.items()
         if "share_of_peak" in result
     ]
-    head = "| | share of the peak, multiply-adds after equal words are shared | the peak, GFLOP/s, at the LSTM's shape |"
+    head = "| | share of the peak, equal words counted once | the peak, GFLOP/s, at the LSTM's shape |"
     return [head, "|---|---|---|", *lines, ""] if lines else []
 
 

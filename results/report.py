@@ -1,10 +1,12 @@
 """RESULTS.md and its plots, from the files that the trainings left."""
 
+import shutil
 import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import plan
+import probes
 from cells import TASKS, data_folder
 from settings import SETTINGS, Setting
 from sizes import num_instances
@@ -51,6 +53,7 @@ class Report:
                 if run is not None:
                     self._found[part, one.task, one.variant, one.fraction, one.seed] = run
         self._tuned = plan.find_tuned(self._setting, data, runs)
+        self._probes = {name: probes.find(name, data, runs.folder) for name in probes.PROBES}
 
     def sections(self) -> Iterable[str]:
         yield self._introduction()
@@ -60,6 +63,7 @@ class Report:
         yield self._layer_weights()
         yield self._ablations()
         yield self._finetuning()
+        yield from self._probed()
         yield self._training()
 
     def _of(self, part: str, task: str, variant: str, fraction: Optional[float] = None) -> List[Run]:
@@ -260,6 +264,16 @@ class Report:
             "One epoch on the sentences of the training set, labels ignored; perplexity on those of the development "
             "set, from zeros at each sentence.\n\n" + _markdown(header, rows)
         )
+
+    def _probed(self) -> Iterable[str]:
+        """What the biLM's layers know, by the analyses that train no task."""
+        for name, outcome in self._probes.items():
+            if outcome is not None:
+                path = PLOTS / f"{name}.png"
+                (self._folder / PLOTS).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(outcome.plot, self._folder / path)
+                probe, table = probes.PROBES[name], outcome.table.read_text(encoding="utf-8").rstrip()
+                yield f"## {probe.title}\n\n{probe.remark}\n\n```\n{table}\n```\n\n![{probe.title}]({path})"
 
     def _training(self) -> str:
         rows = []

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List
 
+import probes
 import report
 from allennlp.common.checks import ConfigurationError
 from cells import TASKS, data_folder
@@ -22,9 +23,11 @@ from elmo_plugin.analysis.runs import Runs, summary
 
 ROOT = Path(__file__).resolve().parent.parent
 FINETUNING = "finetuning"
+PROBES = "probes"
 EXAMPLES = """examples:
   python results/run.py --setting quick                                          # everything
   python results/run.py --setting quick --parts tasks --tasks ner sst --variants baseline
+  python results/run.py --setting quick --parts probes                           # word senses, parts of speech
   python results/run.py --setting quick --list                                   # what is done and what isn't
   python results/run.py --setting quick --report-only                            # RESULTS.md from what is done
 """
@@ -35,7 +38,7 @@ def parse_arguments(arguments: List[str]) -> argparse.Namespace:
         description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--setting", choices=sorted(SETTINGS), required=True, help="how much is trained")
-    parts = [*PARTS, FINETUNING]
+    parts = [*PARTS, FINETUNING, PROBES]
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="which tables and figures")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="which of the tasks")
     parser.add_argument("--variants", nargs="+", metavar="NAME", help="which configs, such as baseline, top_layer_only")
@@ -67,7 +70,7 @@ def list_cells(planned: List[Planned], runs: Runs) -> None:
 
 
 def train(options: argparse.Namespace, runs: Runs) -> Dict[str, str]:
-    """Trains what was asked for. Returns what failed, by name; the rest goes on."""
+    """Does what was asked for. Returns what failed, by name; the rest goes on."""
     _, failures = runs.train_all([one.cell for one in chosen(options)])
     setting = SETTINGS[options.setting]
     for task in setting.finetuning_tasks if FINETUNING in options.parts else ():
@@ -77,6 +80,12 @@ def train(options: argparse.Namespace, runs: Runs) -> Dict[str, str]:
             except ConfigurationError as error:
                 print(f"{task}, tuned biLM: failed. {error}")
                 failures[f"{task}-elmo_finetuned"] = str(error)
+    for name in probes.PROBES if PROBES in options.parts else ():
+        try:
+            probes.run(name, data_folder(), runs.folder)
+        except ConfigurationError as error:
+            print(f"{name}: failed. {error}")
+            failures[name] = str(error)
     return failures
 
 

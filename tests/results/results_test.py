@@ -1,5 +1,6 @@
 """The driver behind RESULTS.md, without any training: what it would train, and what it makes of finished runs."""
 
+import gzip
 import io
 import json
 import shutil
@@ -209,3 +210,46 @@ def test_the_list_says_what_is_done(driver, finished, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split(maxsplit=1) == ["ner-baseline-seed1", "f1 0.5 after epoch 2; 174 updates, 0:02:00"]
     assert lines[1].split(maxsplit=1) == ["ner-baseline-seed3", "to do"]
+
+
+# ---- What the biLM alone is asked ----
+
+
+@pytest.fixture(scope="module")
+def tagged(data, root):
+    """Invented sentences in the place of the treebank."""
+    (data / "pos").mkdir()
+    for name in ("train", "dev"):
+        content = (root / "fixtures" / "data" / "pos" / f"{name}.conllu").read_bytes()
+        (data / "pos" / f"en_ewt-ud-{name}.conllu.gz").write_bytes(gzip.compress(content, mtime=0))
+    return data
+
+
+def test_a_probe_is_run_once_and_its_table_and_plot_are_in_the_report(driver, tagged, tmp_path, monkeypatch):
+    runs = Runs(tmp_path / "runs")
+    assert driver.probes.find("pos", tagged, runs.folder) is None
+    driver.probes.run("pos", tagged, runs.folder)
+    monkeypatch.setattr(driver.probes.subprocess, "run", lambda *_, **__: pytest.fail("run again"))
+    driver.probes.run("pos", tagged, runs.folder)
+    driver.report.write(tmp_path / "RESULTS.md", "quick", runs)
+    section = (tmp_path / "RESULTS.md").read_text(encoding="utf-8").split("## Parts of speech")[1].split("\n## ")[0]
+    assert driver.probes.find("pos", tagged, runs.folder).table.read_text(encoding="utf-8").strip() in section
+    assert "![Parts of speech (Table 6)](results/plots/pos.png)" in section
+    assert (tmp_path / "results" / "plots" / "pos.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_another_bilm_is_another_probe(driver, tagged, root, tmp_path, monkeypatch):
+    shipped = driver.probes._folder("pos", tagged, tmp_path)
+    monkeypatch.setenv("ELMO_OPTIONS_FILE", str(root / "fixtures/bilm/options.json"))
+    monkeypatch.setenv("ELMO_WEIGHT_FILE", str(root / "fixtures/bilm/weights.hdf5"))
+    assert driver.probes._folder("pos", tagged, tmp_path) != shipped
+
+
+def test_a_probe_that_fails_is_told_and_the_report_is_written_all_the_same(driver, data, tmp_path, monkeypatch, capfd):
+    monkeypatch.delitem(driver.probes.PROBES, "pos")
+    arguments = ["--setting", "quick", "--parts", "probes", "--runs", str(tmp_path / "runs")]
+    (data / "wsd").mkdir()
+    (data / "wsd" / "semcor.data.xml.gz").write_bytes(b"no gzip")
+    assert driver.main([*arguments, "--output", str(tmp_path / "RESULTS.md")]) == 1
+    assert "not trained: wsd" in capfd.readouterr().err
+    assert "Word senses" not in (tmp_path / "RESULTS.md").read_text(encoding="utf-8")

@@ -51,8 +51,8 @@ class HighwayLstm(torch.nn.Module):
     def forward(self, inputs: PackedSequence) -> PackedSequence:
         """`inputs` as `pack_padded_sequence` gives them: step by step, with the longest sentence first in each."""
         batch_sizes: List[int] = inputs.batch_sizes.tolist()
-        # W x for each gate, and W_h x. The weight is turned round first: then, with the same numbers, its gradient is the
-        # faster of the two ways to multiply. Shape: (num_tokens, (num_gates + 1) * hidden_dim)
+        # W x for each gate, and W_h x. The weight is turned round first: then, with the same numbers, its gradient is
+        # the faster of the two ways to multiply. Shape: (num_tokens, (num_gates + 1) * hidden_dim)
         projected = inputs.data @ self.input_weight.t().contiguous()
         # In mixed precision, too, the recurrence is in the precision of the weights.
         projected = projected.to(self.state_weight.dtype)
