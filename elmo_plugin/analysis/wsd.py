@@ -9,14 +9,17 @@ with several gold senses counts for each of them; a target of several words has 
 """
 
 import argparse
-from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from itertools import islice
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy
 from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.analysis import token_store
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
 from elmo_plugin.analysis.embedding import embed_items
+from elmo_plugin.analysis.sense_averages import AveragesFile, SenseAverages
 from elmo_plugin.analysis.tables import layer_name, percent, text_table
 from elmo_plugin.analysis.wsd_data import (
     Lemma,
@@ -34,6 +37,7 @@ from elmo_plugin.elmo import ElmoEmbedder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SENTENCES_PER_SAVE = 2000
 FIRST_SENSE = "WordNet first sense"
 ALL_SETS = "all"
 # F1 on all four test sets together, Table 5.
@@ -65,49 +69,6 @@ class Score(NamedTuple):
     def f1(self) -> float:
         # 2PR / (P + R), with P = right / answered and R = right / instances
         return 2 * self.num_right / max(self.num_answered + self.num_instances, 1)
-
-
-class SenseAverages:
-    """The mean vector, at each layer, of every sense of some lemmas."""
-
-    def __init__(self, senses: Dict[Lemma, Set[str]]) -> None:
-        self._keys: List[str] = []
-        self._rows: Dict[Lemma, slice] = {}
-        for lemma in sorted(senses):
-            start = len(self._keys)
-            self._keys.extend(sorted(senses[lemma]))
-            self._rows[lemma] = slice(start, len(self._keys))
-        self._row_of = {
-            (lemma, self._keys[row]): row for lemma, rows in self._rows.items() for row in range(rows.start, rows.stop)
-        }
-        self._counts = numpy.zeros(len(self._keys), dtype=numpy.int64)
-        # Shape: (num_layers, num_senses, dim), once the first vector says how many and how wide
-        self._sums: Optional[numpy.ndarray] = None
-
-    def __contains__(self, lemma: Lemma) -> bool:
-        return lemma in self._rows
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def add(self, lemma: Lemma, keys: Iterable[str], vectors: numpy.ndarray) -> None:
-        """Counts an occurrence, (num_layers, dim), for each of its senses."""
-        if self._sums is None:
-            self._sums = numpy.zeros((vectors.shape[0], len(self._keys), vectors.shape[1]), dtype=numpy.float64)
-        for key in keys:
-            row = self._row_of[lemma, key]
-            self._sums[:, row] += vectors
-            self._counts[row] += 1
-
-    def nearest(self, lemma: Lemma, vectors: numpy.ndarray) -> List[str]:
-        """For each layer of an occurrence, (num_layers, dim), the sense whose average has the highest cosine."""
-        assert self._sums is not None, "no occurrence was added yet"
-        rows = self._rows[lemma]
-        # A sum points where its mean does. Shape: (num_layers, num_candidates, dim)
-        candidates = self._sums[:, rows]
-        norms = numpy.linalg.norm(candidates, axis=-1)
-        cosines = numpy.einsum("lcd,ld->lc", candidates, vectors) / numpy.maximum(norms, 1e-12)
-        return [self._keys[rows.start + int(best)] for best in cosines.argmax(axis=1)]
 
 
 def read_evaluation_set(data_path: str) -> EvaluationSet:
@@ -145,18 +106,28 @@ def average_senses(
     senses: Dict[Lemma, Set[str]],
     limit: Optional[int] = None,
     batch_size: int = 64,
+    file: Optional[AveragesFile] = None,
 ) -> SenseAverages:
-    """Reads the training text once through the biLM, skipping sentences without any of the lemmas in `senses`."""
+    """Reads the training text once through the biLM, skipping sentences without any of the lemmas in `senses`. Goes on
+    from what is in `file`, and saves there from time to time.
+    """
     averages = SenseAverages(senses)
+    num_done = 0 if file is None else file.load(averages)
     wanted = (
         sentence
         for sentence in _limited(train_path, limit, "averaging the senses in")
         if any(target.lemma in averages for target in sentence.targets)
     )
-    for sentence, vectors in embed_items(embedder, wanted, lambda item: item.tokens, batch_size):
+    left = embed_items(embedder, islice(wanted, num_done, None), lambda item: item.tokens, batch_size)
+    for sentence, vectors in left:
         for target in sentence.targets:
             if target.lemma in averages:
                 averages.add(target.lemma, keys[target.id], vector_of(target, vectors))
+        num_done += 1
+        if file is not None and num_done % SENTENCES_PER_SAVE == 0:
+            file.save(averages, num_done)
+    if file is not None:
+        file.save(averages, num_done)
     return averages
 
 
@@ -232,6 +203,9 @@ class WordSenses(Analysis):
         parser.add_argument("--test", required=True, nargs="+", metavar="FILE", help="test sets, as NAME.data.xml")
         parser.add_argument("--wordnet", required=True, metavar="PATH", help="WordNet's index.sense, or its folder")
         parser.add_argument("--limit", type=int, metavar="N", help="read only the first N sentences of --train")
+        parser.add_argument(
+            "--cache", metavar="DIR", help="keep the sense averages here, to go on after an interruption"
+        )
         parser.add_argument("--first-sense-only", action="store_true", help="score the baseline only, without a biLM")
 
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
@@ -253,10 +227,24 @@ class WordSenses(Analysis):
             ambiguous = {lemma: seen for lemma, seen in senses.items() if len(seen) > 1}
             only_senses = {lemma: min(seen) for lemma, seen in senses.items() if len(seen) == 1}
             embedder = open_embedder()
-            averages = average_senses(embedder, arguments.train, keys, ambiguous, arguments.limit, arguments.batch_size)
+            file = None if arguments.cache is None else _averages_file(arguments, embedder)
+            averages = average_senses(
+                embedder, arguments.train, keys, ambiguous, arguments.limit, arguments.batch_size, file
+            )
             layers = answer_nearest(embedder, test_sets, averages, only_senses, fall_back, arguments.batch_size)
             systems.update({layer_name(layer): answers for layer, answers in enumerate(layers)})
         return report(systems, test_sets, details)
+
+
+def _averages_file(arguments: argparse.Namespace, embedder: ElmoEmbedder) -> AveragesFile:
+    # The test sets are in it because only their lemmas are averaged.
+    texts = [arguments.train, keys_path(arguments.train), *arguments.test]
+    identity = {
+        "bilm": token_store.fingerprint(embedder.bilm),
+        "files": [token_store.file_identity(path) for path in texts],
+        "limit": arguments.limit,
+    }
+    return AveragesFile(arguments.cache, identity)
 
 
 def coverage(test_sets: Sequence[EvaluationSet], senses: Dict[Lemma, Set[str]]) -> Dict[str, int]:

@@ -36,31 +36,13 @@ def run(data, train, embedder):
             "test": [str(data / "hill.data.xml"), str(data / "town.data.xml")],
             "wordnet": str(data),
             "limit": None,
+            "cache": None,
             "first_sense_only": False,
             "batch_size": 2,
         }
         return Analysis.by_name("wsd")().run(argparse.Namespace(**{**arguments, **changes}), lambda: embedder)
 
     return run
-
-
-def test_the_nearest_sense_is_that_with_the_highest_cosine_at_each_layer():
-    averages = wsd.SenseAverages({BANK: {"a", "b"}})
-    # At layer 0 b is far longer but lies aside; at layer 1 it is the other way round.
-    averages.add(BANK, ["a"], numpy.array([[1.0, 0.1], [0.0, 5.0]]))
-    averages.add(BANK, ["b"], numpy.array([[50.0, 50.0], [1.0, 0.0]]))
-    assert averages.nearest(BANK, numpy.array([[2.0, 0.0], [2.0, 0.1]])) == ["a", "b"]
-
-
-def test_lemmas_are_kept_apart_even_where_they_share_a_key():
-    other = ("savings_bank", "NOUN")
-    averages = wsd.SenseAverages({BANK: {"x", "y"}, other: {"x", "z"}})
-    averages.add(BANK, ["x"], numpy.array([[1.0, 0.0]]))
-    averages.add(BANK, ["y"], numpy.array([[0.0, 1.0]]))
-    averages.add(other, ["x"], numpy.array([[0.0, 1.0]]))
-    averages.add(other, ["z"], numpy.array([[1.0, 0.0]]))
-    assert averages.nearest(BANK, numpy.array([[1.0, 0.0]])) == ["x"]
-    assert averages.nearest(other, numpy.array([[1.0, 0.0]])) == ["z"]
 
 
 def test_averages_are_those_of_all_occurrences_computed_one_by_one(embedder, train):
@@ -95,6 +77,38 @@ def test_sentences_without_a_wanted_lemma_are_not_embedded(embedder, train, monk
     senses = {("grain_market", "NOUN"): {"grain_market%1:06:00::", "grain_market%1:14:00::"}}
     wsd.average_senses(embedder, train, read_keys(keys_path(train)), senses)
     assert [sentence[1] for sentence in embedded] == ["fair", "markets"]
+
+
+def test_an_interrupted_analysis_goes_on_from_its_cache_with_the_same_outcome(run, embedder, tmp_path, monkeypatch):
+    whole = run().results
+    monkeypatch.setattr(wsd, "SENTENCES_PER_SAVE", 1)
+    embedded = []
+    original = embedder.embed_sentences
+
+    def interrupted(sentences, batch_size):
+        for number, sentence in enumerate(sentences):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield embedder.embed_sentence(sentence)
+
+    def spy(sentences, batch_size):
+        embedded.append(batch := list(sentences))
+        return original(batch, batch_size)
+
+    monkeypatch.setattr(embedder, "embed_sentences", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(cache=str(tmp_path))
+    monkeypatch.setattr(embedder, "embed_sentences", spy)
+    assert run(cache=str(tmp_path)).results == whole
+    num_left = len(embedded[0])
+    run(cache=str(tmp_path))
+    assert num_left > 0 and embedded[2] == []  # the third time, nothing of the training text is left
+
+
+def test_a_cache_of_other_test_sets_is_refused(run, tmp_path, data):
+    run(cache=str(tmp_path))
+    with pytest.raises(ConfigurationError, match="averages of another biLM or text"):
+        run(cache=str(tmp_path), test=[str(data / "hill.data.xml")])
 
 
 def test_the_score_is_that_of_the_framework():

@@ -1,0 +1,99 @@
+"""Mean vectors of word senses, and a file in which they survive an interruption."""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Optional, Set
+from zipfile import BadZipFile
+
+import numpy
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.analysis.wsd_data import Lemma
+from elmo_plugin.files import PathOrStr, replacing
+
+
+class SenseAverages:
+    """The mean vector, at each layer, of every sense of some lemmas."""
+
+    def __init__(self, senses: Dict[Lemma, Set[str]]) -> None:
+        self._keys: List[str] = []
+        self._rows: Dict[Lemma, slice] = {}
+        for lemma in sorted(senses):
+            start = len(self._keys)
+            self._keys.extend(sorted(senses[lemma]))
+            self._rows[lemma] = slice(start, len(self._keys))
+        self._row_of = {
+            (lemma, self._keys[row]): row for lemma, rows in self._rows.items() for row in range(rows.start, rows.stop)
+        }
+        self._counts = numpy.zeros(len(self._keys), dtype=numpy.int64)
+        # Shape: (num_layers, num_senses, dim), once the first vector says how many and how wide
+        self._sums: Optional[numpy.ndarray] = None
+
+    def __contains__(self, lemma: Lemma) -> bool:
+        return lemma in self._rows
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, lemma: Lemma, keys: Iterable[str], vectors: numpy.ndarray) -> None:
+        """Counts an occurrence, (num_layers, dim), for each of its senses."""
+        if self._sums is None:
+            self._sums = numpy.zeros((vectors.shape[0], len(self._keys), vectors.shape[1]), dtype=numpy.float64)
+        for key in keys:
+            row = self._row_of[lemma, key]
+            self._sums[:, row] += vectors
+            self._counts[row] += 1
+
+    def nearest(self, lemma: Lemma, vectors: numpy.ndarray) -> List[str]:
+        """For each layer of an occurrence, (num_layers, dim), the sense whose average has the highest cosine."""
+        assert self._sums is not None, "no occurrence was added yet"
+        rows = self._rows[lemma]
+        # A sum points where its mean does. Shape: (num_layers, num_candidates, dim)
+        candidates = self._sums[:, rows]
+        norms = numpy.linalg.norm(candidates, axis=-1)
+        cosines = numpy.einsum("lcd,ld->lc", candidates, vectors) / numpy.maximum(norms, 1e-12)
+        return [self._keys[rows.start + int(best)] for best in cosines.argmax(axis=1)]
+
+    def state(self) -> Dict[str, numpy.ndarray]:
+        return {"counts": self._counts, "sums": numpy.empty(0) if self._sums is None else self._sums}
+
+    def load_state(self, state: Dict[str, numpy.ndarray]) -> None:
+        self._counts, self._sums = state["counts"], state["sums"] if state["sums"].size else None
+
+
+class AveragesFile:
+    """Averages on disk, with the number of sentences that are in them. `identity`, in JSON's types, is whatever tells
+    them from the averages of another text or biLM.
+    """
+
+    def __init__(self, folder: PathOrStr, identity: Any) -> None:
+        self._path = Path(folder) / "averages.npz"
+        self._identity = json.dumps(identity, sort_keys=True)
+
+    def load(self, averages: SenseAverages) -> int:
+        """Fills in what was saved, if anything was. Returns the number of sentences."""
+        if not self._path.exists():
+            return 0
+        try:
+            with open(self._path, "rb") as file, numpy.load(file) as arrays:
+                saved = {name: arrays[name] for name in ("identity", "num_sentences", "counts", "sums")}
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
+            raise ConfigurationError(f"{self._path} can't be read ({error}); remove it to begin anew") from error
+        if saved["identity"].item() != self._identity:
+            raise ConfigurationError(
+                f"{self._path} has the averages of another biLM or text; give another folder, or remove it"
+            )
+        averages.load_state(saved)
+        return int(saved["num_sentences"])
+
+    def save(self, averages: SenseAverages, num_sentences: int) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self._path) as temporary, open(temporary, "wb") as file:
+            state = averages.state()
+            numpy.savez(
+                file,
+                identity=self._identity,
+                num_sentences=num_sentences,
+                counts=state["counts"],
+                sums=state["sums"],
+            )
