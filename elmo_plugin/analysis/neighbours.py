@@ -22,6 +22,7 @@ from elmo_plugin.analysis.embedding import embed_items
 from elmo_plugin.analysis.marked import MarkedSentence, parse_marked
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.analysis.wsd_data import read_sentences
+from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.elmo import ElmoEmbedder
 from elmo_plugin.files import numbered_lines, read_lines
 from elmo_plugin.training.corpus import find_shards
@@ -272,7 +273,7 @@ class Neighbours(Analysis):
 
 
 def _check_index(store: TokenStore, embedder: ElmoEmbedder, layer: Optional[int]) -> None:
-    if store.identity["bilm"] != token_store.fingerprint(embedder.bilm):
+    if store.identity["bilm"] != fingerprint(embedder.bilm).hex():
         raise ConfigurationError(f"the index {store.folder} was built with another biLM than is given here")
     if len(store.layers) != 1 or layer not in (None, store.layers[0]):
         raise ConfigurationError(f"the index {store.folder} has the layers {store.layers}, not {layer}")

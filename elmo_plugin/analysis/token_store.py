@@ -24,7 +24,7 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 from filelock import FileLock, Timeout
 
-from elmo_plugin.bilm import BiLm
+from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.elmo import ElmoEmbedder
 from elmo_plugin.files import PathOrStr, replacing
 
@@ -136,7 +136,7 @@ def build(
     for layer in layers:
         if not 0 <= layer < embedder.bilm.num_layers:
             raise ConfigurationError(f"the biLM has the layers 0 to {embedder.bilm.num_layers - 1}, not {layer}")
-    identity = {"bilm": fingerprint(embedder.bilm), "source": source, "layers": layers, "dtype": dtype}
+    identity = {"bilm": fingerprint(embedder.bilm).hex(), "source": source, "layers": layers, "dtype": dtype}
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / LOCK, timeout=0):
@@ -151,15 +151,6 @@ def build(
         ) from error
     _check_identity(folder / STORE, identity)
     return TokenStore(folder)
-
-
-def fingerprint(bilm: BiLm) -> str:
-    """Tells biLMs with different sizes or weights apart."""
-    digest = hashlib.blake2b(json.dumps(bilm.options.to_json(), sort_keys=True).encode(), digest_size=16)
-    for name, parameter in sorted(bilm.named_parameters()):
-        digest.update(name.encode())
-        digest.update(parameter.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def file_identity(path: str) -> Dict[str, Any]:

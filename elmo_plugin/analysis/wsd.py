@@ -32,6 +32,7 @@ from elmo_plugin.analysis.wsd_data import (
     read_keys,
     read_sentences,
 )
+from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.elmo import ElmoEmbedder
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def _averages_file(arguments: argparse.Namespace, embedder: ElmoEmbedder) -> Ave
     # The test sets are in it because only their lemmas are averaged.
     texts = [arguments.train, keys_path(arguments.train), *arguments.test]
     identity = {
-        "bilm": token_store.fingerprint(embedder.bilm),
+        "bilm": fingerprint(embedder.bilm).hex(),
         "files": [token_store.file_identity(path) for path in texts],
         "limit": arguments.limit,
     }

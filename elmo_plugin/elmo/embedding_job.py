@@ -1,6 +1,5 @@
 """Text of any size into one HDF5 file: in shards, by several processes, with nothing lost when it is interrupted."""
 
-import hashlib
 import logging
 import os
 from pathlib import Path
@@ -10,7 +9,8 @@ import torch
 from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.bilm import BiLm, BiLmState
+from elmo_plugin.bilm import BiLmState
+from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.elmo.embedder_api import ElmoEmbedder
 from elmo_plugin.elmo.engines import Engine, ThisProcess
 from elmo_plugin.elmo.hdf5_file import new_hdf5_file
@@ -94,7 +94,7 @@ class EmbeddingJob:
             "float16": self._writer.float16,
             "stateful": self._embedder.bilm.stateful,
             "shard size": self._shard_size,
-            "biLM": digest(self._embedder.bilm),
+            "biLM": fingerprint(self._embedder.bilm).hex(),
         }
 
     def _embed(self, sentences: Iterable[str], num_sentences: Optional[int]) -> int:
@@ -179,12 +179,3 @@ class EmbeddingJob:
                             check()
             keys.write_index()
         os.replace(merged, self._output_file)
-
-
-def digest(bilm: BiLm) -> str:
-    """Tells biLMs apart by their sizes and weights."""
-    result = hashlib.blake2b(repr(bilm.options).encode("utf-8"), digest_size=16)
-    for name, parameter in sorted(bilm.named_parameters()):
-        result.update(name.encode("utf-8"))
-        result.update(parameter.detach().cpu().numpy().tobytes())
-    return result.hexdigest()

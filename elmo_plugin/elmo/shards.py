@@ -77,6 +77,9 @@ class ShardWriter:
         """Writes the vectors of `shard`, keyed by line index, and its sentences. After each one `check` may raise what
         went wrong with the file, and `advance` is told.
         """
+        # A multiplication's last bits depend on what is multiplied beside it. Without the words of other shards, these
+        # vectors are the same to the bit whoever makes them, and in whatever order.
+        embedder.bilm.token_cache.clear()
         vectors = embedder.embed_sentences((sentence.split() for sentence in shard.sentences), self.batch_size)
         for line, layers in enumerate(vectors, start=shard.first_line):
             file.create_dataset(str(line), data=self._encode(layers, line))
