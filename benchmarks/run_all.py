@@ -95,7 +95,11 @@ def _load() -> str:
 # ---- The report ----
 
 
-def render(outcomes: List[Outcome], quick: bool) -> str:
+def render(outcomes: List[Outcome], quick: bool, earlier: Optional[Dict[str, str]] = None) -> str:
+    """The report; `earlier` are the sections, by their headings, to take over where a script wasn't run."""
+    sections = {**(earlier or {}), **{outcome.script.question: "\n".join(section(outcome)) for outcome in outcomes}}
+    order = [script.question for script in SCRIPTS]
+    headings = sorted(sections, key=lambda heading: order.index(heading) if heading in order else len(order))
     lines = [
         "# Benchmarks",
         "",
@@ -106,10 +110,15 @@ def render(outcomes: List[Outcome], quick: bool) -> str:
         *(["**Taken with `--quick`: these figures show only that the scripts work.**", ""] if quick else []),
         *machine(),
         "",
+        *(f"## {heading}\n\n{sections[heading]}" for heading in headings),
     ]
-    for outcome in outcomes:
-        lines += section(outcome)
     return "\n".join(lines)
+
+
+def sections_of(report: Path) -> Dict[str, str]:
+    """The sections of an earlier report by their headings, if it comes from this machine and these versions."""
+    head, *sections = report.read_text(encoding="utf-8").split("\n## ") if report.exists() else [""]
+    return dict(section.split("\n\n", 1) for section in sections) if "\n".join(machine()) in head else {}
 
 
 def machine() -> List[str]:
@@ -117,7 +126,6 @@ def machine() -> List[str]:
     return [
         "| | |",
         "|---|---|",
-        f"| date | {datetime.now(UTC):%Y-%m-%d} |",
         f"| processor | {_processor()} |",
         f"| cores | {len(os.sched_getaffinity(0))} |",
         f"| memory | {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GB |",
@@ -144,7 +152,8 @@ def _processor() -> str:
 def section(outcome: Outcome) -> List[str]:
     script = outcome.script
     threads = "" if outcome.threads is None else f"threads: {outcome.threads}; "
-    lines = [f"## {script.question}", "", f"`benchmarks/{script.name}`; {threads}load: {outcome.load}", ""]
+    date = f"{datetime.now(UTC):%Y-%m-%d}"
+    lines = [f"`benchmarks/{script.name}`; {date}; {threads}load: {outcome.load}", ""]
     if outcome.results is None:
         return [*lines, "**It failed.**", ""]
     compared = {name: result for name, result in outcome.results.items() if _is_comparison(result)}
@@ -199,21 +208,27 @@ def main() -> None:
         epilog="example: python benchmarks/run_all.py --quick --only decoding.py srl_lstm.py",
     )
     parser.add_argument("--quick", action="store_true", help="smaller settings; prints the report, writes no file")
-    parser.add_argument("--only", nargs="+", metavar="SCRIPT", choices=[script.name for script in SCRIPTS])
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="SCRIPT",
+        choices=[script.name for script in SCRIPTS],
+        help="leaves the other sections of the report as they are, if they come from this machine and these versions",
+    )
     parser.add_argument("--output", type=Path, help="where to write the report (BENCHMARKS.md without --quick)")
     arguments = parser.parse_args()
+    output = arguments.output or (None if arguments.quick else REPORT)
+    earlier = sections_of(output) if output is not None and arguments.only is not None else {}
     outcomes = []
     for script in SCRIPTS:
         if arguments.only is None or script.name in arguments.only:
             print(f"{script.name} ...", file=sys.stderr, flush=True)
             outcomes.append(run(script, arguments.quick))
             print(f"{script.name} took {outcomes[-1].seconds:.0f} s", file=sys.stderr, flush=True)
-    report = render(outcomes, arguments.quick)
-    output = arguments.output or (None if arguments.quick else REPORT)
+            if output is not None:  # each time, so that an interruption leaves what was measured before it
+                output.write_text(render(outcomes, arguments.quick, earlier), encoding="utf-8")
     if output is None:
-        print(report)
-    else:
-        output.write_text(report, encoding="utf-8")
+        print(render(outcomes, arguments.quick))
     failed = [outcome.script.name for outcome in outcomes if outcome.results is None]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

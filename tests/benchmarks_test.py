@@ -69,3 +69,23 @@ def test_a_script_is_run_and_its_failure_noted(run_all, monkeypatch, tmp_path, c
     ran = run_all.run(run_all.Script("some.py", "?"), quick=True)
     assert ran.results == results
     assert ("**It failed.**" in run_all.render([ran], quick=True)) == (results is None)
+
+
+def test_a_section_that_is_not_run_again_is_taken_over_in_its_place(run_all, tmp_path):
+    first, second = run_all.SCRIPTS[:2]
+    path = tmp_path / "BENCHMARKS.md"
+    both = [run_all.Outcome(script, {"a claim": RESULT}, 2, 1.0, "0.1") for script in (first, second)]
+    path.write_text(run_all.render(both, quick=False), encoding="utf-8")
+    again = run_all.Outcome(first, {"another claim": RESULT}, 1, 1.0, "0.3")
+    report = run_all.render([again], quick=False, earlier=run_all.sections_of(path))
+    assert report == run_all.render([again, both[1]], quick=False)
+    assert report.index(first.question) < report.index("another claim") < report.index(second.question)
+
+
+def test_nothing_is_taken_over_from_another_machine(run_all, tmp_path, monkeypatch):
+    path = tmp_path / "BENCHMARKS.md"
+    assert run_all.sections_of(path) == {}
+    path.write_text(run_all.render([outcome(run_all, {"a claim": RESULT})], quick=False), encoding="utf-8")
+    assert list(run_all.sections_of(path)) == ["How fast is it?"]
+    monkeypatch.setattr(run_all, "_processor", lambda: "another")
+    assert run_all.sections_of(path) == {}
