@@ -189,7 +189,7 @@ class Ablations(Analysis):
             nargs="+",
             choices=list(TABLES),
             default=["layers", "placement"],
-            help="which tables: layers (2), placement (3), words (7), gamma (A.2); default: layers placement",
+            help="which tables: layers (2), placement (3), words (7), gamma (A.2)",
         )
         add_run_arguments(parser)
 

@@ -195,10 +195,10 @@ class Finetuning(Analysis):
             "--configs",
             default="training_configs/bilm",
             metavar="DIR",
-            help="where finetune.jsonnet and fit_softmax.jsonnet are (default: %(default)s)",
+            help="where finetune.jsonnet and fit_softmax.jsonnet are",
         )
         parser.add_argument("--runs", default="runs/analysis", metavar="DIR", help="where trainings are kept")
-        parser.add_argument("--seed", type=int, default=1, help="the random seed (default: 1)")
+        parser.add_argument("--seed", type=int, default=1, help="the random seed")
         parser.add_argument(
             "--learning-rate",
             type=float,

@@ -523,12 +523,8 @@ def _tail(path: Path) -> str:
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of an analysis that trains: where, how often, how long."""
-    parser.add_argument(
-        "--runs", default="runs/analysis", metavar="DIR", help="where trainings are kept (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--seeds", nargs="+", type=int, default=[1], metavar="SEED", help="one training for each (default: 1)"
-    )
+    parser.add_argument("--runs", default="runs/analysis", metavar="DIR", help="where trainings are kept")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED", help="one training for each")
     parser.add_argument("--epochs", type=int, metavar="N", help="number of epochs, in place of the configs'")
     parser.add_argument(
         "--updates-per-epoch",

@@ -190,7 +190,7 @@ class SampleEfficiency(Analysis):
             type=float,
             default=[0.001, 0.01, 0.1, 1.0],
             metavar="FRACTION",
-            help="parts of the training set, above 0 and up to 1 (default: 0.001 0.01 0.1 1)",
+            help="parts of the training set, above 0 and up to 1",
         )
         parser.add_argument("--title", default="", help="what to write above the picture")
         add_run_arguments(parser)
