@@ -1,5 +1,4 @@
 import pytest
-from allennlp.common.testing.distributed_test import run_distributed_test
 from allennlp.training.metrics import Metric
 
 from elmo_plugin.tasks.coref import CoreferenceMetric
@@ -149,16 +148,11 @@ def test_the_metric_names_averages_parts_and_mention_recall():
     assert set(metric.get_metric().values()) == {0.0}
 
 
-def _count_a_share(global_rank, world_size, gpu_id, expected):
-    metric = CoreferenceMetric()
-    metric(*(documents[global_rank::world_size] for documents in (PREDICTED, GOLD, CONSIDERED)))
-    assert metric.get_metric() == pytest.approx(expected)
-
-
-def test_processes_add_up():
+def test_processes_add_up(count_in_two_processes):
     metric = CoreferenceMetric()
     metric(PREDICTED, GOLD, CONSIDERED)
-    run_distributed_test([-1, -1], func=_count_a_share, expected=metric.get_metric())
+    first, second = count_in_two_processes(CoreferenceMetric(), PREDICTED, GOLD, CONSIDERED)
+    assert first == second == pytest.approx(metric.get_metric())
 
 
 def test_it_is_registered():

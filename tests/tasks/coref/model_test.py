@@ -1,13 +1,10 @@
 import pytest
 import torch
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, Vocabulary
 from allennlp.models import Model
 
-from elmo_plugin.tasks.coref import CoreferenceReader, CoreferenceResolver, modules
+from elmo_plugin.tasks.coref import CoreferenceResolver, modules
 from elmo_plugin.tasks.coref import model as model_module
-from elmo_plugin.text import ContextualEmbedder
 
 # The sentences, speakers of the sentences, and clusters of each document.
 DOCUMENTS = [
@@ -19,78 +16,38 @@ DOCUMENTS = [
     (["Bo left"], "a", []),
     (["the old ferry sank in the dark cold harbour", "It was Bo 's"], "b b", [[(0, 2), (9, 9)]]),
 ]
+WITHOUT_CLUSTERS = [document[:2] for document in DOCUMENTS]
+MODEL = {
+    "type": "elmo::coref",
+    "text_embedder": {
+        "words": {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 5}}},
+        "contextual": {"type": "test_numbers", "dim": 3, "placements": ["input"]},
+    },
+    "encoder": {"type": "lstm", "hidden_size": 4, "bidirectional": True},
+    "hidden_dim": 6,
+    "feature_dim": 2,
+    "max_span_width": 4,
+}
 
 
-@ContextualEmbedder.register("coref_test_numbers", exist_ok=True)
-class Numbers(ContextualEmbedder):
-    """Gives each token a tenth of its word's number, in every dimension, at the placements asked for."""
-
-    indexers = ("numbers",)
-
-    def __init__(self, dim: int, placements: list) -> None:
-        super().__init__()
-        self.dim, self.placements = dim, tuple(placements)
-        self.shapes = []
-
-    def get_output_dim(self):
-        return self.dim
-
-    def forward(self, text):
-        numbers = text["numbers"]["tokens"] / 10
-        self.shapes.append(tuple(numbers.shape))
-        return {placement: numbers.unsqueeze(-1).expand(-1, -1, self.dim) for placement in self.placements}
-
-
-def make_instances(documents=DOCUMENTS, gold=True):
-    indexers = {"tokens": {"type": "single_id"}, "numbers": {"type": "single_id"}}
-    reader = CoreferenceReader.from_params(Params({"token_indexers": indexers}))
-    instances = []
-    for sentences, speakers, clusters in documents:
-        words = [sentence.split() for sentence in sentences]
-        of_words = [[name] * len(sentence) for name, sentence in zip(speakers.split(), words, strict=True)]
-        instances.append(reader.text_to_instance(words, of_words, "bc", clusters if gold else None))
-        reader.apply_token_indexers(instances[-1])
-    return instances
+def arguments_of(sentences, speakers, clusters=None):
+    words = [sentence.split() for sentence in sentences]
+    of_words = [[name] * len(sentence) for name, sentence in zip(speakers.split(), words, strict=True)]
+    return words, of_words, "bc", clusters
 
 
 @pytest.fixture(scope="module")
-def vocab():
-    return Vocabulary.from_instances(make_instances())
-
-
-def numbers_at(*placements, dim=3):
-    return {"type": "coref_test_numbers", "dim": dim, "placements": list(placements)}
-
-
-def make_model(vocab, contextual=None, seed=0, **kwargs):
-    torch.manual_seed(seed)
-    text_embedder = {"words": {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 5}}}}
-    text_embedder["contextual"] = contextual or numbers_at("input")
-    params = {
-        "type": "elmo::coref",
-        "text_embedder": text_embedder,
-        "encoder": {"type": "lstm", "hidden_size": 4, "bidirectional": True},
-        "hidden_dim": 6,
-        "feature_dim": 2,
-        "max_span_width": 4,
-        **kwargs,
-    }
-    return Model.from_params(vocab=vocab, params=Params(params)).eval()
-
-
-def tensors(instances, vocab):
-    batch = Batch(instances)
-    batch.index_instances(vocab)
-    return batch.as_tensor_dict()
+def task(make_task):
+    return make_task(MODEL, DOCUMENTS, arguments_of)
 
 
 def scores_of(model, batch):
     return model.scores(batch["text"], batch["speaker_ids"], batch["genre"])
 
 
-def test_the_loss_is_the_probability_of_all_gold_antecedents_together(vocab):
-    model = make_model(vocab, spans_per_word=2.0)
-    batch = tensors(make_instances(DOCUMENTS[:1]), vocab)
+def test_the_loss_is_the_probability_of_all_gold_antecedents_together(task):
+    model = task.build(spans_per_word=2.0)
+    batch = task.tensors(model, DOCUMENTS[:1])
     with torch.no_grad():
         scores, loss = scores_of(model, batch), model(**batch)["loss"]
     (spans,), (antecedent_scores,) = scores["spans"], scores["antecedent_scores"]
@@ -109,9 +66,9 @@ def test_the_loss_is_the_probability_of_all_gold_antecedents_together(vocab):
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_scores_are_those_of_mentions_and_pairs_and_nothing_scores_zero(vocab):
-    model = make_model(vocab, spans_per_word=1.0)
-    batch = tensors(make_instances(DOCUMENTS[:1]), vocab)
+def test_scores_are_those_of_mentions_and_pairs_and_nothing_scores_zero(task):
+    model = task.build(spans_per_word=1.0)
+    batch = task.tensors(model, DOCUMENTS[:1])
     seen = {}
     model.pair_scorer.register_forward_hook(lambda module, args, output: seen.update(spans=args[0], pairs=output))
     (antecedent_scores,) = scores_of(model, batch)["antecedent_scores"]
@@ -121,29 +78,27 @@ def test_scores_are_those_of_mentions_and_pairs_and_nothing_scores_zero(vocab):
     assert antecedent_scores[1, 2] == -torch.inf
 
 
-def test_the_loss_of_a_batch_is_the_mean_of_its_documents(vocab):
-    model = make_model(vocab)
-    instances = make_instances()
-    alone = [model(**tensors([instance], vocab))["loss"].item() for instance in instances]
-    assert model(**tensors(instances, vocab))["loss"].item() == pytest.approx(sum(alone) / len(alone), rel=1e-5)
+def test_the_loss_of_a_batch_is_the_mean_of_its_documents(task):
+    model = task.build()
+    alone = [model(**task.tensors(model, [document]))["loss"].item() for document in DOCUMENTS]
+    assert model(**task.tensors(model))["loss"].item() == pytest.approx(sum(alone) / len(alone), rel=1e-5)
 
 
-def test_padding_batch_mates_and_order_change_nothing(vocab):
-    model = make_model(vocab, numbers_at("input", "output"))
-    instances = make_instances(gold=False)
-    together = scores_of(model, tensors(instances, vocab))
-    flipped = scores_of(model, tensors(instances[::-1], vocab))
-    for row, instance in enumerate(instances):
-        alone = scores_of(model, tensors([instance], vocab))
+def test_padding_batch_mates_and_order_change_nothing(task):
+    model = task.build(task.numbers("input", "output"))
+    together = scores_of(model, task.tensors(model, WITHOUT_CLUSTERS))
+    flipped = scores_of(model, task.tensors(model, WITHOUT_CLUSTERS[::-1]))
+    for row, document in enumerate(WITHOUT_CLUSTERS):
+        alone = scores_of(model, task.tensors(model, [document]))
         assert alone["spans"][0] == together["spans"][row] == flipped["spans"][-1 - row]
         for other in (together["antecedent_scores"][row], flipped["antecedent_scores"][-1 - row]):
             torch.testing.assert_close(other, alone["antecedent_scores"][0])
-    assert "loss" not in model(**tensors(instances, vocab))
+    assert "loss" not in model(**task.tensors(model, WITHOUT_CLUSTERS))
 
 
-def test_small_blocks_change_nothing(vocab, monkeypatch):
-    model = make_model(vocab, numbers_at("input", "output"))
-    batch = tensors(make_instances(), vocab)
+def test_small_blocks_change_nothing(task, monkeypatch):
+    model = task.build(task.numbers("input", "output"))
+    batch = task.tensors(model)
     at_once = scores_of(model, batch)
     monkeypatch.setattr(model_module, "_WORD_BLOCK", 6)
     monkeypatch.setattr(model_module, "SPAN_BLOCK", 3)
@@ -154,17 +109,21 @@ def test_small_blocks_change_nothing(vocab, monkeypatch):
         torch.testing.assert_close(left, right)
 
 
-def test_contextual_vectors_run_over_sentences_without_others_padding(vocab, monkeypatch):
+def test_contextual_vectors_run_over_sentences_without_others_padding(task, monkeypatch):
     monkeypatch.setattr(model_module, "_WORD_BLOCK", 12)
-    model = make_model(vocab)
-    scores_of(model, tensors(make_instances(), vocab))
+    model = task.build()
+    shapes = []
+    model.text_embedder.contextual.register_forward_hook(
+        lambda module, args, output: shapes.append(tuple(output["input"].shape[:2]))
+    )
+    scores_of(model, task.tensors(model))
     # Two sentences and one of the first document, the second document, and each sentence of the third.
-    assert model.text_embedder.contextual.shapes == [(2, 5), (1, 3), (1, 2), (1, 9), (1, 4)]
+    assert shapes == [(2, 5), (1, 3), (1, 2), (1, 9), (1, 4)]
 
 
-def test_spans_are_kept_by_the_number_of_words_and_dont_cross(vocab):
-    model = make_model(vocab, spans_per_word=0.4)
-    scores = scores_of(model, tensors(make_instances(), vocab))
+def test_spans_are_kept_by_the_number_of_words_and_dont_cross(task):
+    model = task.build(spans_per_word=0.4)
+    scores = scores_of(model, task.tensors(model))
     # Of 11, 2 and 13 words; at least one.
     assert [len(spans) for spans in scores["spans"]] == [4, 1, 5]
     assert [tuple(each.shape) for each in scores["antecedent_scores"]] == [(4, 4), (1, 1), (5, 5)]
@@ -172,14 +131,14 @@ def test_spans_are_kept_by_the_number_of_words_and_dont_cross(vocab):
         assert spans == sorted(spans)
 
 
-def test_antecedents_are_the_nearest_so_many(vocab):
-    model = make_model(vocab, max_antecedents=2)
-    assert scores_of(model, tensors(make_instances(), vocab))["antecedent_scores"][2].shape == (5, 3)
+def test_antecedents_are_the_nearest_so_many(task):
+    model = task.build(max_antecedents=2)
+    assert scores_of(model, task.tensors(model))["antecedent_scores"][2].shape == (5, 3)
 
 
-def test_training_takes_a_window_of_sentences_and_evaluation_does_not(vocab):
-    model = make_model(vocab, max_training_sentences=1, spans_per_word=1.0)
-    batch = tensors(make_instances(DOCUMENTS[:1]), vocab)
+def test_training_takes_a_window_of_sentences_and_evaluation_does_not(task):
+    model = task.build(max_training_sentences=1, spans_per_word=1.0)
+    batch = task.tensors(model, DOCUMENTS[:1])
     assert scores_of(model, batch)["windows"] == [(0, 10)]
     model.train()
     seen = set()
@@ -194,18 +153,18 @@ def test_training_takes_a_window_of_sentences_and_evaluation_does_not(vocab):
     assert len(output["gold_clusters"][0]) == 2 and all(len(cluster) == 1 for cluster in output["gold_clusters"][0])
 
 
-def test_the_window_has_its_own_speakers(vocab):
-    instances = make_instances([(["Ada left", "Bo left"], "a b", [])])
-    (whole,) = model_module._documents(*(tensors(instances, vocab)[name] for name in ("text", "speaker_ids", "genre")))
+def test_the_window_has_its_own_speakers(task):
+    batch = task.tensors(task.build(), [(["Ada left", "Bo left"], "a b", [])])
+    (whole,) = model_module._documents(*(batch[name] for name in ("text", "speaker_ids", "genre")))
     windows = [model_module._window(whole, 1) for _ in range(20)]
     assert {window.first_word for window in windows} == {0, 2}
     for window in windows:
         assert window.speaker_ids.tolist() == ([0, 0] if window.first_word == 0 else [1, 1])
 
 
-def test_speakers_and_genres_matter(vocab):
-    model = make_model(vocab, spans_per_word=1.0)
-    batch = tensors(make_instances(DOCUMENTS[:1]), vocab)
+def test_speakers_and_genres_matter(task):
+    model = task.build(spans_per_word=1.0)
+    batch = task.tensors(model, DOCUMENTS[:1])
     (before,) = scores_of(model, batch)["antecedent_scores"]
     for name, other in {"speaker_ids": torch.zeros(1, 11), "genre": torch.ones(1)}.items():
         (after,) = scores_of(model, {**batch, name: other.long()})["antecedent_scores"]
@@ -214,71 +173,65 @@ def test_speakers_and_genres_matter(vocab):
 
 @pytest.mark.parametrize("dim", [2, 9])
 @pytest.mark.parametrize("placements", [["input"], ["output"], ["input", "output"]])
-def test_widths_follow_the_embedder(vocab, dim, placements):
-    model = make_model(vocab, numbers_at(*placements, dim=dim))
+def test_widths_follow_the_embedder(task, dim, placements):
+    model = task.build(task.numbers(*placements, dim=dim))
     # Word vectors of 5, and two directions of 4.
     input_dim, encoded_dim = 5 + dim * ("input" in placements), 8 + dim * ("output" in placements)
     assert model.encoder.get_input_dim() == input_dim
     # Two ends, the head over all of the input, and the width.
     assert model.span_embedder.get_output_dim() == 2 * encoded_dim + input_dim + 2
-    assert model(**tensors(make_instances(), vocab))["loss"].isfinite()
+    assert model(**task.tensors(model))["loss"].isfinite()
 
 
-def test_a_placement_it_doesnt_have_is_refused(vocab):
+def test_a_placement_it_doesnt_have_is_refused(task):
     with pytest.raises(ConfigurationError, match="no placement 'integrated' here; this model has 'input', 'output'"):
-        make_model(vocab, numbers_at("integrated"))
+        task.build(task.numbers("integrated"))
 
 
-def test_a_baseline_has_no_contextual_parameter(vocab):
-    names = [name for name, _ in make_model(vocab, {"type": "none"}).named_parameters()]
+def test_a_baseline_has_no_contextual_parameter(task):
+    names = [name for name, _ in task.build({"type": "none"}).named_parameters()]
     assert names and not any("contextual" in name for name in names)
 
 
-def test_lexical_dropout_is_on_word_vectors_and_not_on_contextual_ones(vocab):
-    model = make_model(vocab, lexical_dropout=0.9, dropout=0.0).train()
+def test_lexical_dropout_is_on_word_vectors_and_not_on_contextual_ones(task):
+    model = task.build(lexical_dropout=0.9, dropout=0.0).train()
     seen = []
     model.encoder.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
-    scores_of(model, tensors(make_instances(DOCUMENTS[:1]), vocab))
+    scores_of(model, task.tensors(model, DOCUMENTS[:1]))
     words, contextual = seen[0].split([5, 3], dim=-1)
     assert (words == 0).float().mean() > 0.5
     assert (contextual[0] > 0).all()
 
 
-def test_a_gradient_reaches_every_parameter(vocab):
-    model = make_model(vocab, spans_per_word=1.0, lexical_dropout=0.0, dropout=0.0).train()
-    model(**tensors(make_instances(), vocab))["loss"].backward()
+def test_a_gradient_reaches_every_parameter(task):
+    model = task.build(spans_per_word=1.0, lexical_dropout=0.0, dropout=0.0).train()
+    model(**task.tensors(model))["loss"].backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
 
 
-def test_a_few_documents_can_be_learned_by_heart(vocab):
+def test_a_few_documents_can_be_learned_by_heart(task):
     # Of so few words so few spans are usually kept that a gold one may never be among them; here most are kept.
     kwargs = {"lexical_dropout": 0.0, "dropout": 0.0, "hidden_dim": 20, "spans_per_word": 2.0, "max_span_width": 3}
-    model = make_model(vocab, numbers_at("input"), **kwargs).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
-    batch = tensors(make_instances(), vocab)
-    for _ in range(80):
-        optimizer.zero_grad()
-        model(**batch)["loss"].backward()
-        optimizer.step()
-    model.eval().get_metrics(reset=True)
-    output = model(**batch)
+    model = task.build(**kwargs)
+    output = task.learn(model, learning_rate=0.03, num_updates=80)
     assert output["clusters"] == [clusters for _, _, clusters in DOCUMENTS]
     metrics = model.get_metrics(reset=True)
     assert metrics["f1"] == metrics["muc_f1"] == metrics["mention_recall"] == pytest.approx(1.0)
     assert model.get_metrics()["f1"] == 0.0
 
 
-def test_outputs_name_the_document(vocab):
-    output = make_model(vocab)(**tensors(make_instances(), vocab))
+def test_outputs_name_the_document(task):
+    model = task.build()
+    output = model(**task.tensors(model))
     assert output["document_id"] == ["document"] * 3
     assert output["sentences"][1] == [["Bo", "left"]]
     assert output["gold_clusters"] == [clusters for _, _, clusters in DOCUMENTS]
 
 
-def test_several_models_prune_once_and_average_what_they_score(vocab):
-    members = [make_model(vocab, seed=seed) for seed in (1, 2)]
-    batch = tensors(make_instances(DOCUMENTS[:1]), vocab)
+def test_several_models_prune_once_and_average_what_they_score(task):
+    members = [task.build(seed=seed) for seed in (1, 2)]
+    batch = task.tensors(members[0], DOCUMENTS[:1])
     arguments = [batch[name] for name in ("text", "speaker_ids", "genre")]
     joint = CoreferenceResolver.joint_scores(members, *arguments)
     assert {len(spans) for spans in joint["spans"]} == {4}

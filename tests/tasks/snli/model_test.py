@@ -1,4 +1,3 @@
-import json
 import math
 import re
 
@@ -6,12 +5,9 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
-from allennlp.data.batch import Batch
-from allennlp.models import Model
 from torch.testing import assert_close
 
-from elmo_plugin.tasks.snli import Esim, SnliReader
+from elmo_plugin.tasks.snli import Esim
 from elmo_plugin.tasks.snli.modules import align
 
 PAIRS = [
@@ -20,55 +16,25 @@ PAIRS = [
     ("A red boat .", "A boat .", "neutral"),
     ("Paint !", "A child in a red boat paints an old boat .", "neutral"),
 ]
-BILM = {"type": "random", "projection_dim": 3, "cell_dim": 5, "char_dim": 2, "filters": [[1, 3], [2, 3]]}
+UNLABELLED = [pair[:2] for pair in PAIRS]
+BILSTM = {"type": "lstm", "hidden_size": 4, "bidirectional": True}
+MODEL = {
+    "type": "elmo::snli",
+    "text_embedder": {"words": {"token_embedders": {"tokens": {"embedding_dim": 6, "vocab_namespace": "tokens"}}}},
+    "encoder": BILSTM,
+    "projection": {"num_layers": 1, "hidden_dims": 5, "activations": "relu"},
+    "composition": BILSTM,
+    "classifier": {"num_layers": 1, "hidden_dims": 7, "activations": "relu"},
+}
 
 
-def elmo(**changes):
-    return {"type": "elmo", "bilm": BILM, "placements": ["input", "output"], "dropout": 0.0, **changes}
+@pytest.fixture(scope="module")
+def task(make_task):
+    return make_task(MODEL, PAIRS)
 
 
-def model_params(contextual=None, **changes):
-    bilstm = {"type": "lstm", "hidden_size": 4, "bidirectional": True}
-    return {
-        "type": "elmo::snli",
-        "text_embedder": {
-            "words": {"token_embedders": {"tokens": {"embedding_dim": 6, "vocab_namespace": "tokens"}}},
-            **({"contextual": contextual} if contextual else {}),
-        },
-        "encoder": bilstm,
-        "projection": {"num_layers": 1, "hidden_dims": 5, "activations": "relu"},
-        "composition": bilstm,
-        "classifier": {"num_layers": 1, "hidden_dims": 7, "activations": "relu"},
-        **changes,
-    }
-
-
-def read(pairs=PAIRS, with_elmo=False):
-    indexers = {"tokens": {"type": "single_id"}}
-    if with_elmo:
-        indexers["elmo"] = {"type": "elmo::characters"}
-    reader = SnliReader.from_params(Params({"token_indexers": indexers}))
-    instances = [reader.text_to_instance(*pair) for pair in pairs]
-    for instance in instances:
-        reader.apply_token_indexers(instance)
-    return instances
-
-
-def build(contextual=None, seed=0, **changes):
-    vocab = Vocabulary.from_instances(read())
-    torch.manual_seed(seed)
-    # A copy: FromParams empties what it is given.
-    return Model.from_params(vocab=vocab, params=Params(json.loads(json.dumps(model_params(contextual, **changes)))))
-
-
-def tensors(model, pairs=PAIRS, with_elmo=False):
-    batch = Batch(read(pairs, with_elmo))
-    batch.index_instances(model.vocab)
-    return batch.as_tensor_dict()
-
-
-def test_model_is_registered_with_its_predictor():
-    assert isinstance(build(), Esim)
+def test_model_is_registered_with_its_predictor(task):
+    assert isinstance(task.build(), Esim)
     assert Esim.default_predictor == "elmo::snli"
 
 
@@ -76,37 +42,36 @@ def test_model_is_registered_with_its_predictor():
     "placements, input_size, encoding_dim",
     [(["input"], 6 + 6, 8), (["output"], 6, 8 + 6), (["input", "output"], 6 + 6, 8 + 6)],
 )
-def test_widths_follow_the_placements(placements, input_size, encoding_dim):
-    model = build(elmo(placements=placements))
+def test_widths_follow_the_placements(task, placements, input_size, encoding_dim):
+    model = task.build(task.elmo(*placements))
     assert model.encoder.get_input_dim() == input_size
     assert model.projection.get_input_dim() == 4 * encoding_dim
-    assert model(**tensors(model, with_elmo=True))["probabilities"].shape == (4, 3)
+    assert model(**task.tensors(model))["probabilities"].shape == (4, 3)
 
 
-def test_widths_follow_the_bilm():
-    model = build(elmo(bilm={**BILM, "projection_dim": 5}))
+def test_widths_follow_the_bilm(task):
+    model = task.build(task.elmo("input", "output", projection_dim=5))
     assert model.encoder.get_input_dim() == 6 + 10
-    assert model(**tensors(model, with_elmo=True))["loss"].isfinite()
+    assert model(**task.tensors(model))["loss"].isfinite()
 
 
-def test_baseline_has_no_contextual_parameter():
-    assert not [name for name, _ in build().named_parameters() if "contextual" in name]
+def test_baseline_has_no_contextual_parameter(task):
+    assert not [name for name, _ in task.build().named_parameters() if "contextual" in name]
 
 
-def test_unknown_placement_is_refused():
+def test_unknown_placement_is_refused(task):
     with pytest.raises(ConfigurationError, match="no placement 'integrated' here; this model has 'input', 'output'"):
-        build(elmo(placements=["input", "integrated"]))
+        task.build(task.elmo("input", "integrated"))
 
 
-def test_vocabulary_without_labels_is_refused():
-    vocab = Vocabulary.from_instances(read([pair[:2] for pair in PAIRS]))
+def test_vocabulary_without_labels_is_refused(task):
     with pytest.raises(ConfigurationError, match="'labels' holds 0 labels"):
-        Model.from_params(vocab=vocab, params=Params(model_params()))
+        task.build(vocab=task.vocabulary(UNLABELLED))
 
 
-def test_forward_is_the_papers_equations():
-    model = build().eval()
-    batch = tensors(model, PAIRS[:1])
+def test_forward_is_the_papers_equations(task):
+    model = task.build()
+    batch = task.tensors(model, PAIRS[:1])
 
     def encode(sentence):
         embedded = model.text_embedder.words(sentence)
@@ -126,64 +91,63 @@ def test_forward_is_the_papers_equations():
     assert_close(model(**batch)["probabilities"], expected)
 
 
-@pytest.mark.parametrize("contextual", [None, elmo()], ids=["baseline", "elmo"])
-def test_batch_mates_padding_and_order_change_nothing(contextual):
-    model = build(contextual).eval()
-    with_elmo = contextual is not None
-    together = model(**tensors(model, PAIRS, with_elmo))["probabilities"]
-    reversed_ = model(**tensors(model, PAIRS[::-1], with_elmo))["probabilities"].flip(0)
-    alone = torch.cat([model(**tensors(model, [pair], with_elmo))["probabilities"] for pair in PAIRS])
+@pytest.mark.parametrize("with_elmo", [False, True], ids=["baseline", "elmo"])
+def test_batch_mates_padding_and_order_change_nothing(task, with_elmo):
+    model = task.build(task.elmo("input", "output") if with_elmo else None)
+    together = model(**task.tensors(model, PAIRS))["probabilities"]
+    reversed_ = model(**task.tensors(model, PAIRS[::-1]))["probabilities"].flip(0)
+    alone = torch.cat([model(**task.tensors(model, [pair]))["probabilities"] for pair in PAIRS])
     assert_close(together, alone)
     assert_close(together, reversed_)
 
 
-def test_premise_and_hypothesis_are_not_alike():
-    model = build().eval()
+def test_premise_and_hypothesis_are_not_alike(task):
+    model = task.build()
     swapped = [(hypothesis, premise, label) for premise, hypothesis, label in PAIRS]
-    there, back = (model(**tensors(model, pairs))["probabilities"] for pairs in (PAIRS, swapped))
+    there, back = (model(**task.tensors(model, pairs))["probabilities"] for pairs in (PAIRS, swapped))
     assert not torch.allclose(there, back, atol=1e-4)
 
 
-def test_loss_is_the_negative_log_probability_of_the_label():
-    model = build().eval()
-    batch = tensors(model)
+def test_loss_is_the_negative_log_probability_of_the_label(task):
+    model = task.build()
+    batch = task.tensors(model)
     output = model(**batch)
     gold = output["probabilities"].gather(1, batch["label"].unsqueeze(1))
     assert_close(output["loss"], -gold.log().mean())
 
 
-def test_accuracy_is_counted_over_batches_and_reset():
-    model = build().eval()
-    best = model(**tensors(model))["probabilities"].argmax(dim=-1)
+def test_accuracy_is_counted_over_batches_and_reset(task):
+    model = task.build()
+    best = model(**task.tensors(model))["probabilities"].argmax(dim=-1)
     model.get_metrics(reset=True)
     labels = best.clone()
     labels[0] = (labels[0] + 1) % 3
     for rows in ([0, 1], [2, 3]):
-        batch = tensors(model, [PAIRS[row] for row in rows])
+        batch = task.tensors(model, [PAIRS[row] for row in rows])
         model(**{**batch, "label": labels[rows]})
     assert model.get_metrics(reset=True) == {"accuracy": 0.75}
     assert model.get_metrics() == {"accuracy": 0.0}
 
 
-def test_no_label_no_loss():
-    model = build().eval()
-    output = model(**tensors(model, [pair[:2] for pair in PAIRS]))
+def test_no_label_no_loss(task):
+    model = task.build()
+    output = model(**task.tensors(model, UNLABELLED))
     assert "loss" not in output
     assert model.get_metrics() == {"accuracy": 0.0}
 
 
-def test_decode_decides_by_the_probabilities_it_is_given():
-    model = build().eval()
-    batch = tensors(model)
+def test_decode_decides_by_the_probabilities_it_is_given(task):
+    model = task.build()
+    batch = task.tensors(model)
     scores = {**model.scores(batch["premise"], batch["hypothesis"]), "probabilities": torch.eye(3)[[2, 0, 1, 2]]}
     readable = model.make_output_human_readable(model.decode(scores, torch.tensor([2, 0, 1, 0]), batch["metadata"]))
     assert readable["label"] == [model.vocab.get_token_from_index(index, "labels") for index in (2, 0, 1, 2)]
     assert model.get_metrics() == {"accuracy": 0.75}
 
 
-def test_readable_output_names_labels_and_has_a_row_a_token():
-    model = build().eval()
-    outputs = model.forward_on_instances(read([pair[:2] for pair in PAIRS]))
+def test_readable_output_names_labels_and_has_a_row_a_token(task):
+    model = task.build()
+    outputs = model.forward_on_instances(task.instances(model, UNLABELLED))
     for output in outputs:
         assert set(output["probabilities"]) == {"entailment", "neutral", "contradiction"}
         assert math.isclose(sum(output["probabilities"].values()), 1, rel_tol=1e-5)
@@ -195,9 +159,9 @@ def test_readable_output_names_labels_and_has_a_row_a_token():
             assert all(math.isclose(sum(row), 1, rel_tol=1e-5) for row in attention)
 
 
-def test_every_parameter_but_the_frozen_bilm_gets_a_gradient():
-    model = build(elmo(), dropout=0.0)
-    model(**tensors(model, with_elmo=True))["loss"].backward()
+def test_every_parameter_but_the_frozen_bilm_gets_a_gradient(task):
+    model = task.build(task.elmo("input", "output"), dropout=0.0).train()
+    model(**task.tensors(model))["loss"].backward()
     without = {name for name, parameter in model.named_parameters() if parameter.grad is None}
     assert without == {name for name, _ in model.named_parameters() if ".bilm." in name}
 
@@ -212,57 +176,50 @@ def inputs_of(module, run):
 
 
 @pytest.mark.parametrize("name", ["encoder", "composition"])
-def test_dropout_at_lstm_inputs_is_the_same_at_every_token(name):
+def test_dropout_at_lstm_inputs_is_the_same_at_every_token(task, name):
     # Linear, since a ReLU has zeros of its own.
     projection = {"num_layers": 1, "hidden_dims": 20, "activations": "linear"}
-    model = build(dropout=0.5, projection=projection).train()
-    for inputs in inputs_of(getattr(model, name), lambda: model(**tensors(model, PAIRS[:1]))):
+    model = task.build(dropout=0.5, projection=projection).train()
+    for inputs in inputs_of(getattr(model, name), lambda: model(**task.tensors(model, PAIRS[:1]))):
         dropped = inputs[0].eq(0)
         assert dropped.any() and not dropped.all()
         assert dropped.eq(dropped[0]).all()
 
 
 @pytest.mark.parametrize("name", ["classifier", "output_layer"])
-def test_dropout_is_at_the_inputs_of_the_last_two_layers(name):
-    model = build(dropout=0.99).train()
-    (inputs,) = inputs_of(getattr(model, name), lambda: model(**tensors(model)))
+def test_dropout_is_at_the_inputs_of_the_last_two_layers(task, name):
+    model = task.build(dropout=0.99).train()
+    (inputs,) = inputs_of(getattr(model, name), lambda: model(**task.tensors(model)))
     assert inputs.eq(0).float().mean() > 0.8
 
 
-def test_attention_dropout_is_at_the_projection_only_if_asked_for():
+def test_attention_dropout_is_at_the_projection_only_if_asked_for(task):
     for rate, expected in ((0.0, 0.0), (0.5, 0.5)):
-        model = build(dropout=0.0, attention_dropout=rate).train()
-        for inputs in inputs_of(model.projection, lambda model=model: model(**tensors(model, PAIRS[:1]))):
+        model = task.build(dropout=0.0, attention_dropout=rate).train()
+        for inputs in inputs_of(model.projection, lambda model=model: model(**task.tensors(model, PAIRS[:1]))):
             assert abs(inputs.eq(0).float().mean() - expected) < 0.2
 
 
-def test_no_dropout_in_evaluation():
-    model = build(dropout=0.9, attention_dropout=0.9).eval()
-    batch = tensors(model)
+def test_no_dropout_in_evaluation(task):
+    model = task.build(dropout=0.9, attention_dropout=0.9)
+    batch = task.tensors(model)
     assert_close(model(**batch)["probabilities"], model(**batch)["probabilities"], rtol=0, atol=0)
 
 
-def test_model_learns():
-    model = build(dropout=0.0, projection={"num_layers": 1, "hidden_dims": 30, "activations": "relu"})
-    batch = tensors(model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(60):
-        optimizer.zero_grad()
-        model(**batch)["loss"].backward()
-        optimizer.step()
-    model.get_metrics(reset=True)
-    model(**batch)
+def test_model_learns(task):
+    model = task.build(dropout=0.0, projection={"num_layers": 1, "hidden_dims": 30, "activations": "relu"})
+    task.learn(model, learning_rate=0.02, num_updates=60)
     assert model.get_metrics() == {"accuracy": 1.0}
 
 
-def test_l2_of_the_elmo_config_is_on_weight_matrices_and_layer_weights_only(root, monkeypatch):
+def test_l2_of_the_elmo_config_is_on_weight_matrices_and_layer_weights_only(task, root, monkeypatch):
     for name in ("ELMO_SNLI_TRAIN", "ELMO_SNLI_DEV", "ELMO_OPTIONS_FILE", "ELMO_WEIGHT_FILE"):
         monkeypatch.setenv(name, "unused")
     config = Params.from_file(root / "training_configs" / "snli" / "elmo.jsonnet").as_dict(quiet=True)
     regexes = {regex: regularizer["alpha"] for regex, regularizer in config["model"]["regularizer"]["regexes"]}
     strengths = {
         name: [alpha for regex, alpha in regexes.items() if re.search(regex, name)]
-        for name, _ in build(elmo()).named_parameters()
+        for name, _ in task.build(task.elmo("input", "output")).named_parameters()
     }
     lstm = ["weight_ih_l0", "weight_hh_l0", "weight_ih_l0_reverse", "weight_hh_l0_reverse"]
     matrices = {f"{encoder}._module.{weight}" for encoder in ("encoder", "composition") for weight in lstm}

@@ -1,17 +1,10 @@
-import copy
-from typing import Any, Dict, List, Optional, Sequence
-
 import pytest
 import torch
-from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Batch, DatasetReader, Instance, Vocabulary
-from allennlp.models import Model
+from allennlp.data import Vocabulary
 
 import elmo_plugin.tasks.sst  # noqa: F401
 
-WORDS = {"type": "single_id"}
-CHARACTERS = {"type": "elmo::characters"}
 SENTENCES = [
     ("A lovely film , and a long one at that .", "very positive"),
     ("Dull .", "negative"),
@@ -19,8 +12,7 @@ SENTENCES = [
     ("A dreadful film .", "very negative"),
     ("Lovely", "positive"),
 ]
-
-MODEL: Dict[str, Any] = {
+MODEL = {
     "type": "elmo::sst",
     "text_embedder": {"words": {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 6}}}},
     "token_feedforward": {"num_layers": 1, "hidden_dims": 5, "activations": "relu"},
@@ -28,106 +20,85 @@ MODEL: Dict[str, Any] = {
     "integrator": {"type": "lstm", "hidden_size": 3, "bidirectional": True},
     "feedforward": {"num_layers": 2, "hidden_dims": [7, 6], "activations": "relu"},
 }
-
-
-def instances(sentences: Sequence, contextual: bool = True) -> List[Instance]:
-    indexers = {"tokens": WORDS, **({"elmo": CHARACTERS} if contextual else {})}
-    reader = DatasetReader.from_params(Params({"type": "elmo::sst", "token_indexers": copy.deepcopy(indexers)}))
-    made = [reader.text_to_instance(text.split(), label) for text, label in sentences]
-    for instance in made:
-        reader.apply_token_indexers(instance)
-    return made
-
-
-@pytest.fixture
-def build(bilm_files):
-    """Builds a small model, with vectors in context at the given placements and the given changes."""
-
-    def build_model(placements: Sequence[str] = (), bilm: Optional[Any] = None, **changes) -> Model:
-        torch.manual_seed(0)
-        params = {**copy.deepcopy(MODEL), **changes}
-        if placements:
-            options_file, weight_file = bilm or bilm_files
-            params["text_embedder"]["contextual"] = {
-                "type": "elmo",
-                "bilm": {"type": "files", "options_file": options_file, "weight_file": weight_file},
-                "placements": list(placements),
-            }
-        vocab = Vocabulary.from_instances(instances(SENTENCES, contextual=bool(placements)))
-        return Model.from_params(Params(params), vocab=vocab).eval()
-
-    return build_model
-
-
-def tensors(model: Model, sentences: Sequence = SENTENCES, contextual: bool = True) -> Dict[str, Any]:
-    batch = Batch(instances(sentences, contextual))
-    batch.index_instances(model.vocab)
-    return batch.as_tensor_dict()
-
-
-def probabilities(model: Model, sentences: Sequence = SENTENCES) -> torch.Tensor:
-    return model(**tensors(model, sentences))["probabilities"]
-
-
 ALL = ("input", "output", "integrated")
 
 
-def test_a_sentence_gets_a_distribution_over_the_labels(build):
-    distribution = probabilities(build(ALL))
+@pytest.fixture(scope="module")
+def task(make_task):
+    return make_task(MODEL, SENTENCES, lambda text, label=None: (text.split(), label))
+
+
+@pytest.fixture
+def elmo_at(bilm_files):
+    """Makes the config of a biLM's vectors at the given placements."""
+
+    def make(*placements, bilm=bilm_files):
+        source = {"type": "files", "options_file": bilm.options_file, "weight_file": bilm.weight_file}
+        return {"type": "elmo", "bilm": source, "placements": placements}
+
+    return make
+
+
+def probabilities(task, model, sentences=SENTENCES):
+    return model(**task.tensors(model, sentences))["probabilities"]
+
+
+def test_a_sentence_gets_a_distribution_over_the_labels(task, elmo_at):
+    distribution = probabilities(task, task.build(elmo_at(*ALL)))
     assert distribution.shape == (5, 5)
     torch.testing.assert_close(distribution.sum(dim=-1), torch.ones(5))
 
 
 @pytest.mark.parametrize("placements", [("input",), ("output",), ("integrated",), ("input", "output"), ALL])
-def test_the_widths_follow_the_placements(build, placements):
-    model, baseline, bilm_dim = build(placements), build(), 16
+def test_the_widths_follow_the_placements(task, elmo_at, placements):
+    model, baseline, bilm_dim = task.build(elmo_at(*placements)), task.build(), 16
     grown = {name: bilm_dim if name in placements else 0 for name in ALL}
     assert model.token_feedforward.get_input_dim() == 6 + grown["input"]
     assert model.integrator.get_input_dim() == 3 * (8 + grown["output"])
     assert model.output_layers.get_input_dim() == 4 * (6 + grown["integrated"])
     assert baseline.integrator.get_input_dim() == 3 * 8
-    assert probabilities(model).shape == (5, 5)
+    assert probabilities(task, model).shape == (5, 5)
 
 
 @pytest.mark.parametrize("placement", ALL)
-def test_the_vectors_of_each_placement_reach_the_prediction(build, placement):
-    model = build([placement])
-    before = probabilities(model)
+def test_the_vectors_of_each_placement_reach_the_prediction(task, elmo_at, placement):
+    model = task.build(elmo_at(placement))
+    before = probabilities(task, model)
     with torch.no_grad():
         model.text_embedder.contextual.mixes[placement].gamma.fill_(0.0)
-    assert not torch.allclose(before, probabilities(model))
+    assert not torch.allclose(before, probabilities(task, model))
 
 
-def test_the_widths_follow_the_bilm(build, make_bilm_files):
+def test_the_widths_follow_the_bilm(task, elmo_at, make_bilm_files):
     wider = make_bilm_files(lstm={"projection_dim": 12}, name="wider")
-    model = build(ALL, bilm=wider)
+    model = task.build(elmo_at(*ALL, bilm=wider))
     assert model.text_embedder.contextual.get_output_dim() == 24
     assert model.token_feedforward.get_input_dim() == 6 + 24
-    assert probabilities(model).shape == (5, 5)
+    assert probabilities(task, model).shape == (5, 5)
 
 
-def test_an_unknown_placement_is_refused(build):
+def test_an_unknown_placement_is_refused(task, elmo_at):
     with pytest.raises(ConfigurationError, match="no placement 'pooled' here; this model has 'input', 'output', 'inte"):
-        build(["input", "pooled"])
+        task.build(elmo_at("input", "pooled"))
 
 
-def test_a_baseline_has_no_contextual_parameter(build):
-    model = build()
+def test_a_baseline_has_no_contextual_parameter(task):
+    model = task.build()
     assert not [name for name, _ in model.named_parameters() if "contextual" in name]
-    assert model(**tensors(model, contextual=False))["probabilities"].shape == (5, 5)
+    assert model(**task.tensors(model))["probabilities"].shape == (5, 5)
 
 
-def test_padding_batch_size_and_order_dont_change_a_prediction(build):
-    model = build(ALL)
-    together = probabilities(model)
-    alone = torch.cat([probabilities(model, [sentence]) for sentence in SENTENCES])
+def test_padding_batch_size_and_order_dont_change_a_prediction(task, elmo_at):
+    model = task.build(elmo_at(*ALL))
+    together = probabilities(task, model)
+    alone = torch.cat([probabilities(task, model, [sentence]) for sentence in SENTENCES])
     torch.testing.assert_close(together, alone)
-    torch.testing.assert_close(together, probabilities(model, SENTENCES[::-1]).flip(0))
+    torch.testing.assert_close(together, probabilities(task, model, SENTENCES[::-1]).flip(0))
 
 
-def test_every_parameter_but_the_frozen_bilm_gets_a_gradient(build):
-    model = build(ALL).train()
-    model(**tensors(model))["loss"].backward()
+def test_every_parameter_but_the_frozen_bilm_gets_a_gradient(task, elmo_at):
+    model = task.build(elmo_at(*ALL)).train()
+    model(**task.tensors(model))["loss"].backward()
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             # Each token's score is shifted by the same bias, which a softmax doesn't see.
@@ -136,9 +107,9 @@ def test_every_parameter_but_the_frozen_bilm_gets_a_gradient(build):
             assert "bilm" in name
 
 
-def test_the_loss_is_the_cross_entropy_and_accuracy_counts_the_most_probable_label(build):
-    model = build(["input"])
-    batch = tensors(model)
+def test_the_loss_is_the_cross_entropy_and_accuracy_counts_the_most_probable_label(task, elmo_at):
+    model = task.build(elmo_at("input"))
+    batch = task.tensors(model)
     output = model(**batch)
     rows = torch.arange(len(SENTENCES))
     torch.testing.assert_close(output["loss"], -output["probabilities"][rows, batch["label"]].log().mean())
@@ -147,16 +118,16 @@ def test_the_loss_is_the_cross_entropy_and_accuracy_counts_the_most_probable_lab
     assert model.get_metrics()["accuracy"] == 0.0
 
 
-def test_without_labels_there_is_no_loss_and_nothing_is_counted(build):
-    model = build(["input"])
-    output = model(**tensors(model, [(text, None) for text, _ in SENTENCES]))
+def test_without_labels_there_is_no_loss_and_nothing_is_counted(task, elmo_at):
+    model = task.build(elmo_at("input"))
+    output = model(**task.tensors(model, [(text, None) for text, _ in SENTENCES]))
     assert "loss" not in output
     assert model._accuracy.total_count == 0
 
 
-def test_scores_and_decode_make_the_output_and_decode_takes_the_mean_of_several(build):
-    model = build(["input"])
-    batch = tensors(model)
+def test_scores_and_decode_make_the_output_and_decode_takes_the_mean_of_several(task, elmo_at):
+    model = task.build(elmo_at("input"))
+    batch = task.tensors(model)
     scores = model.scores(batch["tokens"])
     torch.testing.assert_close(scores["probabilities"], model(**batch)["probabilities"])
     sure = torch.eye(5)[batch["label"]]
@@ -167,46 +138,46 @@ def test_scores_and_decode_make_the_output_and_decode_takes_the_mean_of_several(
     assert model.get_metrics()["accuracy"] == 1.0
 
 
-def test_readable_output_names_the_labels(build):
-    model = build(["input"])
-    output = model.forward_on_instances(instances(SENTENCES))[0]
+def test_readable_output_names_the_labels(task, elmo_at):
+    model = task.build(elmo_at("input"))
+    output = model.forward_on_instances(task.instances(model))[0]
     assert output["probabilities"].keys() == {label for _, label in SENTENCES}
     assert output["label"] == max(output["probabilities"], key=output["probabilities"].get)
     assert output["tokens"] == SENTENCES[0][0].split()
 
 
-def test_maxout_layers_can_stand_in_place_of_the_relu_layers(build):
+def test_maxout_layers_can_stand_in_place_of_the_relu_layers(task, elmo_at):
     maxout = {"num_layers": 2, "output_dims": [7, 6], "pool_sizes": 4}
-    model = build(ALL, feedforward=None, maxout=maxout)
+    model = task.build(elmo_at(*ALL), feedforward=None, maxout=maxout)
     assert type(model.output_layers).__name__ == "Maxout"
-    assert probabilities(model).shape == (5, 5)
+    assert probabilities(task, model).shape == (5, 5)
 
 
 @pytest.mark.parametrize("maxout, found", [(None, "neither is"), ({"num_layers": 1}, "both are")])
-def test_either_relu_or_maxout_layers_have_to_be_given(build, maxout, found):
+def test_either_relu_or_maxout_layers_have_to_be_given(task, maxout, found):
     feedforward = MODEL["feedforward"] if maxout else None
     with pytest.raises(ConfigurationError, match=f"either 'feedforward'.* or 'maxout'.*{found} there"):
-        build(feedforward=feedforward, maxout=maxout)
+        task.build(feedforward=feedforward, maxout=maxout)
 
 
-def test_a_vocabulary_without_labels_is_refused():
+def test_a_vocabulary_without_labels_is_refused(task):
     with pytest.raises(ConfigurationError, match="namespace 'labels' holds 0 labels"):
-        Model.from_params(Params(copy.deepcopy(MODEL)), vocab=Vocabulary())
+        task.build(vocab=Vocabulary())
 
 
 @pytest.mark.parametrize("name", ["embedding_dropout", "encoded_dropout", "pooled_dropout"])
-def test_each_dropout_works_in_training_only(build, name):
-    model = build(["output"], **{name: 0.5})
+def test_each_dropout_works_in_training_only(task, elmo_at, name):
+    model = task.build(elmo_at("output"), **{name: 0.5})
     model.text_embedder.contextual.dropout.p = 0.0
-    batch = tensors(model)
+    batch = task.tensors(model)
     assert torch.equal(model(**batch)["probabilities"], model(**batch)["probabilities"])
     model.train()
     assert not torch.equal(model(**batch)["probabilities"], model(**batch)["probabilities"])
 
 
-def test_a_regularizer_is_taken_from_the_config(build):
+def test_a_regularizer_is_taken_from_the_config(task, elmo_at):
     regularizer = {"regexes": [["scalar_parameters", {"type": "l2", "alpha": 1.0}]]}
-    model = build(["input"], regularizer=regularizer)
+    model = task.build(elmo_at("input"), regularizer=regularizer)
     with torch.no_grad():
         for parameter in model.text_embedder.contextual.mixes["input"].parameters():
             parameter.fill_(1.0)
