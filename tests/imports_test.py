@@ -10,7 +10,7 @@ MAY_IMPORT = {
     "characters": {"characters"},
     "bilm": {"bilm", "characters"},
     "training": {"training", "bilm", "characters"},
-    "text": {"text"},
+    "text": {"text", "characters"},
     "elmo": {"elmo", "bilm", "characters", "text"},
     "tasks": {"tasks", "text"},
 }

@@ -7,13 +7,13 @@ from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
 from torch.nn import functional
 
-from elmo_plugin.bilm.char_cnn import CharacterCnn, unique_rows
+from elmo_plugin.bilm.char_cnn import CharacterCnn
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.bilm.products import check_precision
 from elmo_plugin.bilm.projected_lstm import LstmState, ProjectedLstm
 from elmo_plugin.bilm.side_by_side import side_by_side
 from elmo_plugin.bilm.token_cache import TokenCache
-from elmo_plugin.characters.mapping import CharacterMapping
+from elmo_plugin.characters import CharacterMapping, unique_rows
 
 
 class BiLmState(NamedTuple):

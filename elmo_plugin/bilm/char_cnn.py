@@ -1,6 +1,6 @@
 """The token layer: from a word's character ids to its context-independent vector."""
 
-from typing import List, Optional, Tuple
+from typing import List, Optional
 
 import torch
 from torch.nn import functional
@@ -185,23 +185,3 @@ def _places_of(best: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     pushed = values.sub_(best.unsqueeze(1)).mul_(torch.finfo(values.dtype).max).add_(places)
     # Where a value isn't a number no place is right, but any is safe.
     return pushed.amax(dim=1).round_().clamp_(min=0).nan_to_num_()
-
-
-_HASH_SEED = 20180215
-
-
-def unique_rows(rows: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The different rows of an integer matrix, and for each row its place among them.
-
-    Rows are compared by a 64-bit hash, which is many times faster than sorting them, and then checked: should two
-    different rows ever share a hash, torch's own slow comparison decides.
-    """
-    generator = torch.Generator().manual_seed(_HASH_SEED)  # the same multipliers every time, so that runs repeat
-    multipliers = torch.randint(-(2**62), 2**62, (rows.size(1),), generator=generator).to(rows.device) * 2 + 1
-    hashes = (rows * multipliers).sum(dim=1)
-    unique_hashes, inverse = torch.unique(hashes, return_inverse=True)
-    representatives = torch.empty_like(unique_hashes).scatter_(0, inverse, torch.arange(len(rows), device=rows.device))
-    unique = rows[representatives]
-    if not torch.equal(unique[inverse], rows):
-        return torch.unique(rows, dim=0, return_inverse=True)
-    return unique, inverse

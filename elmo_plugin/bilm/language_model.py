@@ -14,9 +14,9 @@ from allennlp.nn.util import get_text_field_mask, read_state_dict
 from torch.nn import functional
 
 from elmo_plugin.bilm.bilm import BiLm, BiLmState
-from elmo_plugin.bilm.char_cnn import unique_rows
 from elmo_plugin.bilm.perplexity import BiLmPerplexity
 from elmo_plugin.bilm.softmax import BiLmSoftmax
+from elmo_plugin.characters import unique_rows
 from elmo_plugin.characters.mapping import BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN, CharacterMapping
 
 

@@ -5,6 +5,7 @@ from elmo_plugin.text.embedded_text import EmbeddedText
 from elmo_plugin.text.embedder import PlacedTextEmbedder
 from elmo_plugin.text.predictor import OfflineSentenceTaggerPredictor
 from elmo_plugin.text.tokenizer import RuleBasedSentenceSplitter, RuleBasedTokenizer
+from elmo_plugin.text.word_characters import WordCharactersEncoder
 
 __all__ = [
     "ContextualEmbedder",
@@ -14,4 +15,5 @@ __all__ = [
     "PlacedTextEmbedder",
     "RuleBasedSentenceSplitter",
     "RuleBasedTokenizer",
+    "WordCharactersEncoder",
 ]

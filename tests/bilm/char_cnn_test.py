@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from elmo_plugin.bilm import BiLmOptions, char_cnn
-from elmo_plugin.bilm.char_cnn import CharacterCnn, unique_rows
+from elmo_plugin.bilm.char_cnn import CharacterCnn
 from elmo_plugin.characters import CharacterMapping
 
 OPTIONS = BiLmOptions(projection_dim=4, cell_dim=6, char_dim=3, filters=((1, 4), (2, 5)), max_characters_per_token=6)
@@ -81,19 +81,3 @@ def test_weights_that_are_no_numbers_give_vectors_that_are_none():
 
 def test_no_words_have_no_vectors():
     assert CharacterCnn(OPTIONS)(torch.zeros(0, 6, dtype=torch.long)).shape == (0, 4)
-
-
-def test_unique_rows_puts_every_row_back():
-    rows = torch.randint(0, 3, (200, 4))
-    unique, inverse = unique_rows(rows)
-    assert torch.equal(unique[inverse], rows)
-    assert len(unique) == len(set(map(tuple, rows.tolist())))
-
-
-def test_unique_rows_survives_a_collision_of_hashes(monkeypatch):
-    monkeypatch.setattr(
-        char_cnn.torch, "randint", lambda *args, **kwargs: torch.full(args[2], -1)
-    )  # all multipliers -1
-    rows = torch.tensor([[1, 2], [2, 1], [1, 2]])  # equal sums
-    unique, inverse = unique_rows(rows)
-    assert torch.equal(unique[inverse], rows) and len(unique) == 2

@@ -50,7 +50,7 @@ trainer.seeds {
         } + words.turian.embedders,
       },
     },
-    encoder: { type: 'lstm', hidden_size: config.encoder_dim, num_layers: 1, bidirectional: true },
+    encoder: { type: 'elmo::lstm', hidden_size: config.encoder_dim, num_layers: 1, bidirectional: true },
     hidden_dim: config.hidden_dim,
     num_hidden_layers: 2,
     feature_dim: config.feature_dim,

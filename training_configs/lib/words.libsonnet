@@ -28,7 +28,7 @@ local turian_file = settings.string('ELMO_TURIAN_VECTORS');
   character_indexer(min_padding_length):: { type: 'characters', namespace: 'token_characters', min_padding_length: min_padding_length },
 
   character_cnn(embedding_dim, num_filters, ngram_filter_sizes):: {
-    type: 'character_encoding',
+    type: 'elmo::character_encoding',
     embedding: { embedding_dim: embedding_dim, vocab_namespace: 'token_characters' },
     encoder: {
       type: 'cnn',

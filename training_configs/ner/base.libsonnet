@@ -22,7 +22,7 @@ trainer.seeds {
   dropout:: 0.5,
   batch_size:: 64,
 
-  local bilstm(dim) = { type: 'lstm', hidden_size: dim, num_layers: 1, bidirectional: true },
+  local bilstm(dim) = { type: 'elmo::lstm', hidden_size: dim, num_layers: 1, bidirectional: true },
 
   dataset_reader: {
     type: 'elmo::ner',

@@ -14,7 +14,7 @@ trainer.seeds {
   dropout:: 0.5,
   batch_size:: 32,
 
-  local bilstm = { type: 'lstm', hidden_size: config.dim, num_layers: 1, bidirectional: true },
+  local bilstm = { type: 'elmo::lstm', hidden_size: config.dim, num_layers: 1, bidirectional: true },
   local relu_layer = { num_layers: 1, hidden_dims: config.dim, activations: 'relu' },
 
   dataset_reader: {

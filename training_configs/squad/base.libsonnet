@@ -24,7 +24,7 @@ trainer.seeds {
   // Longer passages are cut here, where memory is short; an answer past the cut counts as missed.
   max_passage_tokens:: null,
 
-  bigru:: { type: 'gru', hidden_size: config.dim, num_layers: 1, bidirectional: true },
+  bigru:: { type: 'elmo::gru', hidden_size: config.dim, num_layers: 1, bidirectional: true },
 
   dataset_reader: {
     type: 'elmo::squad',

@@ -18,7 +18,7 @@ trainer.seeds {
   hidden_dim:: 300,
   batch_size:: 100,
 
-  local bilstm = { type: 'lstm', hidden_size: config.hidden_dim, bidirectional: true },
+  local bilstm = { type: 'elmo::lstm', hidden_size: config.hidden_dim, bidirectional: true },
 
   dataset_reader: {
     type: 'elmo::sst',

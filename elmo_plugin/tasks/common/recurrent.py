@@ -1,0 +1,102 @@
+"""LSTMs and GRUs that train faster on a CPU."""
+
+from typing import List
+
+import torch
+from allennlp.modules import Seq2SeqEncoder
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class RecurrentEncoder(Seq2SeqEncoder):
+    """torch's LSTM or GRU, with the arguments, the weights' names and the vectors of AllenNLP's `lstm` and `gru`.
+
+    AllenNLP packs a batch, as is best on a GPU. On a CPU, torch takes the steps out of packed sentences one by one, and
+    its backward pass fills a matrix as large as all of them for each. Here they stay padded on a CPU, and a backward
+    LSTM reads its sentences turned round; benchmarks/recurrent.py compares the two. Padding is only ever at the end.
+    """
+
+    _layers: type
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:
+        super().__init__(stateful=False)
+        self._module = self._layers(
+            input_size, hidden_size, num_layers, batch_first=True, dropout=dropout, bidirectional=bidirectional
+        )
+
+    def get_input_dim(self) -> int:
+        return self._module.input_size
+
+    def get_output_dim(self) -> int:
+        return self._module.hidden_size * (2 if self._module.bidirectional else 1)
+
+    def is_bidirectional(self) -> bool:
+        return self._module.bidirectional
+
+    def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """(batch_size, num_tokens, input_size) -> (batch_size, num_tokens, output_dim), zeros at padding."""
+        lengths = mask.sum(dim=1)
+        outputs = self._packed(inputs, lengths) if inputs.is_cuda else self._padded(inputs, mask, lengths)
+        return outputs.masked_fill(~mask.unsqueeze(-1), 0.0)
+
+    def _packed(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        # A row without tokens counts as one of a single token, which the mask then takes out.
+        packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        outputs, _ = self._module(packed)
+        return pad_packed_sequence(outputs, batch_first=True, total_length=inputs.size(1))[0]
+
+    def _padded(self, inputs: torch.Tensor, mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        # Not a number at padding would spoil the weights' gradients, by way of steps that count for nothing.
+        steps = inputs.masked_fill(~mask.unsqueeze(-1), 0.0).transpose(0, 1)
+        turned = _turned_round(lengths, len(steps)) if self._module.bidirectional else None
+        for layer in range(self._module.num_layers):
+            if layer > 0:
+                steps = torch.nn.functional.dropout(steps, self._module.dropout, self.training)
+            outputs = [self._direction(steps, f"l{layer}")]
+            if turned is not None:
+                backward = self._direction(_gather(steps, turned), f"l{layer}_reverse")
+                outputs.append(_gather(backward, turned))
+            steps = torch.cat(outputs, dim=-1)
+        return steps.transpose(0, 1)
+
+    def _direction(self, steps: torch.Tensor, suffix: str) -> torch.Tensor:
+        """One layer in one direction, over (num_tokens, batch_size, dim)."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        weights = [getattr(self._module, f"{name}_{suffix}") for name in names]
+        return self._run(steps, steps.new_zeros(1, steps.size(1), self._module.hidden_size), weights)
+
+    def _run(self, steps: torch.Tensor, zeros: torch.Tensor, weights: List[torch.Tensor]) -> torch.Tensor:
+        raise NotImplementedError
+
+
+@Seq2SeqEncoder.register("elmo::lstm")
+class LstmEncoder(RecurrentEncoder):
+    _layers = torch.nn.LSTM
+
+    def _run(self, steps: torch.Tensor, zeros: torch.Tensor, weights: List[torch.Tensor]) -> torch.Tensor:
+        return torch.lstm(steps, (zeros, zeros), weights, True, 1, 0.0, self.training, False, False)[0]
+
+
+@Seq2SeqEncoder.register("elmo::gru")
+class GruEncoder(RecurrentEncoder):
+    _layers = torch.nn.GRU
+
+    def _run(self, steps: torch.Tensor, zeros: torch.Tensor, weights: List[torch.Tensor]) -> torch.Tensor:
+        return torch.gru(steps, zeros, weights, True, 1, 0.0, self.training, False, False)[0]
+
+
+def _turned_round(lengths: torch.Tensor, num_tokens: int) -> torch.Tensor:
+    """For each place, (num_tokens, batch_size), the one it changes with when sentences are turned round."""
+    places = torch.arange(num_tokens, device=lengths.device).unsqueeze(1)
+    turned = lengths - 1 - places
+    return torch.where(turned < 0, places, turned)
+
+
+def _gather(steps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return steps.gather(0, places.unsqueeze(-1).expand(-1, -1, steps.size(-1)))
