@@ -56,6 +56,7 @@ SCRIPTS = [
         {"1024/128": 3.0, "4096/512": 1.5},
     ),
     Script("srl_lstm.py", "How fast is SRL's alternating highway LSTM, against AllenNLP's?", {"training": 1.7}),
+    Script("task_encoders.py", "How fast are the task models' other layers trained, against AllenNLP's?"),
     Script("decoding.py", "How fast is Viterbi decoding in batches, against AllenNLP's?", {"": 5.0}, unit="sentences"),
     Script("streaming_memory.py", "How much memory does it take to stream a corpus of any size?"),
 ]

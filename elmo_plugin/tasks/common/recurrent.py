@@ -12,7 +12,7 @@ class RecurrentEncoder(Seq2SeqEncoder):
 
     AllenNLP packs a batch, as is best on a GPU. On a CPU, torch takes the steps out of packed sentences one by one, and
     its backward pass fills a matrix as large as all of them for each. Here they stay padded on a CPU, and a backward
-    LSTM reads its sentences turned round; benchmarks/recurrent.py compares the two. Padding is only ever at the end.
+    LSTM reads its sentences turned round; benchmarks/task_encoders.py compares the two. Padding may only be at the end.
     """
 
     _layers: type
