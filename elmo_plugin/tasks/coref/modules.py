@@ -17,6 +17,8 @@ DISTANCE_BINS = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 # How many spans are embedded, and how many have their pairs scored, at a time.
 SPAN_BLOCK = 1024
 TARGET_BLOCK = 32
+# How many numbers the pairs of a document may keep for their gradients: 512 MB.
+KEPT_NUMBERS = 2**27
 
 
 class EncodedDocument(NamedTuple):
@@ -152,8 +154,9 @@ class PairScorer(torch.nn.Module):
     """Section 4.1: s_a(i, j) = FFNN([g_i; g_j; g_i * g_j; phi(i, j)]), phi the speaker, genre and distance.
 
     The first layer is applied to the four parts one by one: to each span's vector once, not once a pair, and to the
-    features' few values. What is left a pair is the product. Pairs are scored for a block of spans i at a time, and
-    what a block needs is computed again for its gradient, so that memory grows with the spans, not with the pairs.
+    features' few values. What is left a pair is the product. Pairs are scored for a block of spans i at a time. What
+    the first blocks need for their gradients is kept, up to `KEPT_NUMBERS`; for the others it is computed again, so
+    that beyond that memory grows with the spans, not with the pairs.
     """
 
     def __init__(
@@ -190,13 +193,17 @@ class PairScorer(torch.nn.Module):
         # Shape: (num_spans, hidden_dim)
         of_targets = spans @ target_part.T + first_layer.bias + genre
         of_antecedents = spans @ antecedent_part.T
+        # The product of two spans' vectors, and each layer before its activation, after it and after dropout.
+        numbers_per_pair = spans.size(1) + 3 * sum(layer.bias.numel() for layer in self.scorer.hidden)
+        num_kept = 0
         blocks = []
         for begin in range(0, num_spans, TARGET_BLOCK):
             end = min(begin + TARGET_BLOCK, num_spans)
             score_block = partial(self._block, begin, end, num_antecedents)
             arguments = (spans, of_targets, of_antecedents, features.speaker_ids)
             tables = (product_part, distance_table, speaker_table)
-            if torch.is_grad_enabled():
+            num_kept += (end - begin) * num_antecedents * numbers_per_pair
+            if torch.is_grad_enabled() and num_kept > KEPT_NUMBERS:
                 blocks.append(checkpoint(score_block, *arguments, *tables, use_reentrant=False))
             else:
                 blocks.append(score_block(*arguments, *tables))

@@ -3,6 +3,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from elmo_plugin.tasks.coref import modules
 from elmo_plugin.tasks.coref.modules import (
@@ -117,12 +118,20 @@ def test_pairs_are_scored_as_the_equation_says_whatever_the_blocks(block, monkey
             torch.testing.assert_close(scores[target, distance - 1], expected)
 
 
-def test_gradients_through_blocks_are_those_of_the_equation(monkeypatch):
+@pytest.mark.parametrize("share_kept, num_computed_again", [(0, 3), (0.5, 2), (1, 0)])
+def test_gradients_through_blocks_are_those_of_the_equation(share_kept, num_computed_again, monkeypatch):
+    computed_again = []
     monkeypatch.setattr(modules, "TARGET_BLOCK", 2)
     scorer = make_pair_scorer()
+    num_numbers = 5 * 3 * (5 + 3 * sum(layer.out_features for layer in scorer.scorer.hidden))
+    monkeypatch.setattr(modules, "KEPT_NUMBERS", share_kept * num_numbers)
+    monkeypatch.setattr(
+        modules, "checkpoint", lambda *args, **kwargs: computed_again.append(1) or checkpoint(*args, **kwargs)
+    )
     spans = torch.randn(5, 5, requires_grad=True)
     features = PairFeatures(torch.tensor([0, 1, 0, 0, 1]), torch.tensor(3))
     scores = scorer(spans, features, max_antecedents=3)
+    assert len(computed_again) == num_computed_again
     total = scores[scores.isfinite()].sum()
     reachable = [(i, j) for i in range(5) for j in range(5) if 1 <= i - j <= 3]
     expected = sum(naive_score(scorer, spans, features, i, j, BINS[i - j]) for i, j in reachable)
