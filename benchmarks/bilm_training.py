@@ -18,9 +18,8 @@ from allennlp.modules.lstm_cell_with_projection import LstmCellWithProjection
 from interleave import compare, interleaved, report
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, checkpoint
-from elmo_plugin.bilm.char_cnn import unique_rows
 from elmo_plugin.bilm.softmax import SampledSoftmax
-from elmo_plugin.characters import CharacterMapping
+from elmo_plugin.characters import CharacterMapping, unique_rows
 
 SIZES = {
     "small published size, 1024/128": BiLmOptions(cell_dim=1024, projection_dim=128, num_highway=1),
