@@ -194,7 +194,7 @@ class PairScorer(torch.nn.Module):
         of_targets = spans @ target_part.T + first_layer.bias + genre
         of_antecedents = spans @ antecedent_part.T
         # The product of two spans' vectors, and each layer before its activation, after it and after dropout.
-        numbers_per_pair = spans.size(1) + 3 * sum(layer.bias.numel() for layer in self.scorer.hidden)
+        numbers_per_pair = spans.size(1) + 3 * len(self.scorer.hidden) * first_layer.out_features
         num_kept = 0
         blocks = []
         for begin in range(0, num_spans, TARGET_BLOCK):
