@@ -10,7 +10,7 @@ MAY_IMPORT = {
     "characters": {"characters"},
     "bilm": {"bilm", "characters"},
     "training": {"training", "bilm", "characters"},
-    "text": {"text", "characters"},
+    "text": {"text"},
     "elmo": {"elmo", "bilm", "characters", "text"},
     "tasks": {"tasks", "text"},
 }

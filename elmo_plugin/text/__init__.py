@@ -5,7 +5,6 @@ from elmo_plugin.text.embedded_text import EmbeddedText
 from elmo_plugin.text.embedder import PlacedTextEmbedder
 from elmo_plugin.text.predictor import OfflineSentenceTaggerPredictor
 from elmo_plugin.text.tokenizer import RuleBasedSentenceSplitter, RuleBasedTokenizer
-from elmo_plugin.text.word_characters import WordCharactersEncoder
 
 __all__ = [
     "ContextualEmbedder",
@@ -15,5 +14,4 @@ __all__ = [
     "PlacedTextEmbedder",
     "RuleBasedSentenceSplitter",
     "RuleBasedTokenizer",
-    "WordCharactersEncoder",
 ]
