@@ -15,7 +15,7 @@ from typing import Callable, Dict, List, Tuple
 import torch
 from allennlp.modules.elmo import _ElmoCharacterEncoder
 from allennlp.modules.lstm_cell_with_projection import LstmCellWithProjection
-from interleave import compare, interleaved, report
+from interleave import add_arguments, compare, interleaved, report
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, checkpoint
 from elmo_plugin.bilm.softmax import SampledSoftmax
@@ -132,9 +132,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--num-steps", type=int, default=20)
     parser.add_argument("--num-samples", type=int, default=8192, help="negatives of the sampled softmax")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", help="a file to write the results to, as JSON")
+    add_arguments(parser, repeats=5)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     results = {}

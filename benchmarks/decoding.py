@@ -13,7 +13,7 @@ import torch
 from allennlp.modules import ConditionalRandomField
 from allennlp.modules.conditional_random_field import allowed_transitions
 from allennlp.nn.util import viterbi_decode
-from interleave import compare, interleaved, report
+from interleave import add_arguments, compare, interleaved, report
 
 from elmo_plugin.tasks.common.decoding import Transitions, tag_constraints, viterbi
 
@@ -94,9 +94,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few repeats")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=50)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", help="a file to write the results to, as JSON")
+    add_arguments(parser, repeats=7)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)

@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterator, List, Set
 import torch
 from allennlp.modules.elmo import Elmo as AllenNlpElmo
 from allennlp.modules.elmo import batch_to_ids
-from interleave import interleaved, report
+from interleave import add_arguments, interleaved, report
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, checkpoint
 from elmo_plugin.elmo import Elmo
@@ -180,9 +180,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, help="sentences a batch, where a claim is about batches")
     parser.add_argument("--text", help="tokenised sentences, one a line; invented if not given")
     parser.add_argument("--read-before", type=int, default=2000, help="sentences whose words are known (default: 2000)")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", help="a file to write the results to, as JSON")
+    add_arguments(parser, repeats=5)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     results = {}

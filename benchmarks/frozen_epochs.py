@@ -21,7 +21,7 @@ import torch
 from allennlp.modules import ConditionalRandomField, Embedding
 from allennlp.modules.elmo import Elmo as AllenNlpElmo
 from allennlp.modules.seq2seq_encoders import LstmSeq2SeqEncoder
-from interleave import compare, interleaved, report
+from interleave import add_arguments, compare, interleaved, report
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, checkpoint
 from elmo_plugin.bilm.cache import RamCache
@@ -147,9 +147,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--num-batches", type=int, default=40)
     parser.add_argument("--num-uncached", type=int, default=6, help="batches in a turn of AllenNLP's Elmo")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", help="a file to write the results to, as JSON")
+    add_arguments(parser, repeats=3)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     num_batches, num_uncached, repeats = arguments.num_batches, arguments.num_uncached, arguments.repeats

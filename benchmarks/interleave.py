@@ -1,5 +1,6 @@
 """Timing two ways of doing the same thing in one run, turn by turn, so that a noisy machine is noisy for both."""
 
+import argparse
 import json
 import platform
 import statistics
@@ -33,6 +34,13 @@ def compare(seconds: Dict[str, List[float]], ours: str, baseline: str, units: in
         "ratio_highest": round(max(ratios), 2),
         "turns": len(ratios),
     }
+
+
+def add_arguments(parser: argparse.ArgumentParser, repeats: int) -> None:
+    """The flags that every timing takes."""
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--output", help="a file to write the results to, as JSON")
 
 
 def report(results: Dict[str, Any], output: Optional[str]) -> None:

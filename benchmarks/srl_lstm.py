@@ -17,7 +17,7 @@ import torch
 from allennlp.modules import Seq2SeqEncoder
 from allennlp.modules.seq2seq_encoders import PytorchSeq2SeqWrapper
 from allennlp.modules.stacked_alternating_lstm import StackedAlternatingLstm
-from interleave import compare, interleaved, report
+from interleave import add_arguments, compare, interleaved, report
 
 from elmo_plugin.tasks.srl.modules import AlternatingLstm, HighwayLstm
 
@@ -95,9 +95,7 @@ def main() -> None:
     parser.add_argument("--num-batches", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=80)
     parser.add_argument("--max-tokens", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", help="a file to write the results to, as JSON")
+    add_arguments(parser, repeats=5)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)

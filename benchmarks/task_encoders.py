@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 import torch
 from allennlp.common import Params
 from allennlp.modules import Seq2SeqEncoder, TokenEmbedder
-from interleave import compare, interleaved, report
+from interleave import add_arguments, compare, interleaved, report
 
 import elmo_plugin  # noqa: F401
 
@@ -86,9 +86,7 @@ def measure(sides: Dict[str, torch.nn.Module], arguments: List[torch.Tensor], un
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/task_encoders.py --quick")
     parser.add_argument("--quick", action="store_true", help="one layer, few repeats")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--output", help="a file to write the results to, as JSON")
+    add_arguments(parser, repeats=7)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)

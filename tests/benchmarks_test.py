@@ -35,6 +35,15 @@ def test_every_script_is_run_and_described(root, run_all):
     assert all(f"`{script}`" in readme for script in scripts)
 
 
+def test_every_script_can_be_imported(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))  # they import one another by their plain names
+    for path in (root / "benchmarks").glob("*.py"):
+        spec = importlib.util.spec_from_file_location(f"benchmark_{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert path.stem == "interleave" or callable(module.main)
+
+
 def test_a_comparison_becomes_a_row_with_its_aim(run_all):
     report = run_all.render([outcome(run_all, {"a claim": RESULT}, {"b": 1.0, "a cl": 10.0})], quick=False)
     assert "## How fast is it?" in report
