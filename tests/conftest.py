@@ -15,6 +15,13 @@ ROOT = Path(__file__).resolve().parent.parent
 torch.set_num_threads(1)
 
 
+def pytest_make_parametrize_id(val: Any, argname: str):
+    """Bytes are named after their argument. gzip writes the time into its data, and pytest's processes, which must all
+    find the same names, start at different seconds.
+    """
+    return argname if isinstance(val, bytes) else None
+
+
 def _load_fixture_builder():
     sys.path.insert(0, str(ROOT / "fixtures"))  # where build.py finds its own modules
     spec = importlib.util.spec_from_file_location("fixtures_build", ROOT / "fixtures" / "build.py")
