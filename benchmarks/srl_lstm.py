@@ -32,8 +32,8 @@ def from_allennlp(ours: AlternatingLstm) -> Seq2SeqEncoder:
         ours.get_input_dim(), ours.get_output_dim(), len(ours.layers), use_input_projection_bias=False
     )
     for own, layer in zip(ours.layers, theirs.lstm_layers, strict=True):
-        layer.cell.input_linearity.weight.data = _in_their_order(own.input_weight.data, own.hidden_dim)
-        layer.cell.state_linearity.weight.data = _in_their_order(own.state_weight.data, own.hidden_dim)
+        layer.cell.input_linearity.weight.data = _in_their_order(own.input_weight.data.t(), own.hidden_dim)
+        layer.cell.state_linearity.weight.data = _in_their_order(own.state_weight.data.t(), own.hidden_dim)
         layer.cell.state_linearity.bias.data = _in_their_order(own.bias.data, own.hidden_dim)
     return PytorchSeq2SeqWrapper(theirs)
 

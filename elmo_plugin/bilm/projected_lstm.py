@@ -18,6 +18,7 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.products import Int8Product, Product, Products, fastest_float32
+from elmo_plugin.processor import tanh
 
 FORGET_BIAS = 1.0
 
@@ -43,19 +44,17 @@ def _stop_at_clip_(grad: torch.Tensor, clipped: torch.Tensor, bound: Optional[fl
     return torch.ops.aten.hardtanh_backward.grad_input(grad, clipped, -bound, bound, grad_input=grad)
 
 
-def _tanh(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """tanh, by way of sigmoid on a CPU, where torch's tanh takes more than three times as long."""
-    if tensor.is_cuda:
-        return torch.tanh(tensor, out=out)
-    return torch.mul(tensor, 2.0, out=out).sigmoid_().mul_(2.0).sub_(1.0)
+def _with_forget_bias(bias: torch.Tensor) -> torch.Tensor:
+    bias = bias.clone()
+    bias.chunk(4)[2].add_(FORGET_BIAS)
+    return bias
 
 
 def _gate_nonlinearities_(gates: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Turns a step's pre-activations, in place, into (input, candidate, forget, output)."""
     input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
-    forget_gate.add_(FORGET_BIAS)
     input_gate.sigmoid_()
-    _tanh(candidate, out=candidate)
+    tanh(candidate, out=candidate)
     gates[:, gates.size(1) // 2 :].sigmoid_()
     return input_gate, candidate, forget_gate, output_gate
 
@@ -70,7 +69,7 @@ def run_steps(
     clips: _Clips,
 ) -> Tuple[torch.Tensor, LstmState]:
     """The recurrence, without gradients. `gates`, (num_running, 4 * cell_dim), holds the inputs' part of the rows still
-    running at each step, one step after the other, and is overwritten.
+    running at each step, biases included, one step after the other, and is overwritten.
     """
     hidden, cell = state.hidden.clone(), state.cell.clone()
     scratch = torch.empty_like(cell)
@@ -84,19 +83,21 @@ def run_steps(
             c.mul_(keep[step, :active])
         input_gate, candidate, forget_gate, output_gate = _gate_nonlinearities_(state_product.add_to_(step_gates, h))
         _clip_(c.mul_(forget_gate).addcmul_(input_gate, candidate), clips.cell)
-        unprojected = _tanh(c, out=scratch[:active]).mul_(output_gate)
+        unprojected = tanh(c, out=scratch[:active]).mul_(output_gate)
         h.copy_(unprojected if projection is None else _clip_(projection(unprojected), clips.projection))
         outputs[step, :active] = h
     return outputs, LstmState(hidden, cell)
 
 
 class _Recurrence(torch.autograd.Function):
-    """`run_steps` with a hand-written backward pass. It overwrites `gates` too, which must be a tensor that nothing
-    else needs.
+    """`run_steps` with a hand-written backward pass. `gates` are without their bias, which is cheaper to add while a
+    step's numbers are in the processor's caches. They are overwritten, by the activations and then by the gradients:
+    fresh memory for so many numbers would cost more than the arithmetic. (A second backward pass through the same graph
+    fails: torch finds them changed.)
     """
 
     @staticmethod
-    def forward(ctx, gates, state_weight, projection_weight, hidden, cell, num_active, keep, clips):
+    def forward(ctx, gates, state_weight, bias, projection_weight, hidden, cell, num_active, keep, clips):
         num_steps, batch_size, _ = gates.shape
         ctx.num_active, ctx.clips = num_active, clips
         # Rows that have ended leave gaps, which have to be zero.
@@ -107,7 +108,10 @@ class _Recurrence(torch.autograd.Function):
         met_hiddens, met_cells = (hiddens, cells) if keep is None else (hiddens.clone(), cells.clone())
         tanh_cells, unprojected = (new(num_steps, batch_size, cell.size(-1)) for _ in range(2))
         hiddens[0], cells[0] = hidden, cell
-        transposed_weight = state_weight.t()
+        bias = _with_forget_bias(bias)
+        # The other way round in memory, both are multiplied faster at every step.
+        transposed_weight = state_weight.t().contiguous()
+        transposed_projection = None if projection_weight is None else projection_weight.t().contiguous()
         for step, active in enumerate(num_active):
             h, c = hiddens[step], cells[step]
             if keep is not None:
@@ -118,16 +122,16 @@ class _Recurrence(torch.autograd.Function):
             if active < batch_size:
                 hiddens[step + 1, active:] = h[active:]
                 cells[step + 1, active:] = c[active:]
-            step_gates = gates[step, :active].addmm_(h[:active], transposed_weight)
+            step_gates = gates[step, :active].addmm_(h[:active], transposed_weight).add_(bias)
             input_gate, candidate, forget_gate, output_gate = _gate_nonlinearities_(step_gates)
             new_cell = torch.mul(c[:active], forget_gate, out=cells[step + 1, :active])
             _clip_(new_cell.addcmul_(input_gate, candidate), clips.cell)
-            tanh_cell = _tanh(new_cell, out=tanh_cells[step, :active])
+            tanh_cell = tanh(new_cell, out=tanh_cells[step, :active])
             out = torch.mul(tanh_cell, output_gate, out=unprojected[step, :active])
-            if projection_weight is None:
+            if transposed_projection is None:
                 hiddens[step + 1, :active] = out
             else:
-                _clip_(torch.mm(out, projection_weight.t(), out=hiddens[step + 1, :active]), clips.projection)
+                _clip_(torch.mm(out, transposed_projection, out=hiddens[step + 1, :active]), clips.projection)
         ctx.save_for_backward(
             gates,
             met_hiddens,
@@ -162,9 +166,9 @@ class _Recurrence(torch.autograd.Function):
             keep,
         ) = ctx.saved_tensors
         num_steps, batch_size, _ = gates.shape
-        grad_gates = torch.zeros_like(gates)
         grad_projected = None if projection_weight is None else torch.zeros_like(hiddens[1:])
         grad_hidden, grad_cell = grad_final_hidden.clone(), grad_final_cell.clone()
+        scratch = torch.empty_like(gates[0])
         for step in range(num_steps - 1, -1, -1):
             active = ctx.num_active[step]
             grad_out = grad_hidden[:active].add_(grad_outputs[step, :active])
@@ -172,56 +176,71 @@ class _Recurrence(torch.autograd.Function):
                 _stop_at_clip_(grad_out, hiddens[step + 1, :active], ctx.clips.projection)
                 grad_projected[step, :active] = grad_out
                 grad_out = grad_out @ projection_weight
-            grad_through_cell_(
+            _to_gradients_(
+                gates[step, :active],
                 grad_out,
                 grad_cell[:active],
-                gates[step, :active],
                 met_cells[step, :active],
                 cells[step + 1, :active],
                 tanh_cells[step, :active],
                 ctx.clips,
-                out=grad_gates[step, :active],
+                scratch[:active],
             )
-            torch.mm(grad_gates[step, :active], state_weight, out=grad_hidden[:active])
+            if active < batch_size:
+                gates[step, active:].zero_()
+            torch.mm(gates[step, :active], state_weight, out=grad_hidden[:active])
             if keep is not None:
                 grad_hidden.mul_(keep[step])
                 grad_cell.mul_(keep[step])
         # One multiply over all steps for each weight. Rows that had ended have zero gradients.
-        flat_gates = grad_gates.view(num_steps * batch_size, -1)
+        flat_gates = gates.view(num_steps * batch_size, -1)
         grad_state_weight = flat_gates.t() @ met_hiddens[:num_steps].reshape(num_steps * batch_size, -1)
         grad_projection_weight = None
         if grad_projected is not None:
             grad_projection_weight = grad_projected.flatten(0, 1).t() @ unprojected.flatten(0, 1)
-        return grad_gates, grad_state_weight, grad_projection_weight, grad_hidden, grad_cell, None, None, None
+        return (
+            gates,
+            grad_state_weight,
+            flat_gates.sum(dim=0),
+            grad_projection_weight,
+            grad_hidden,
+            grad_cell,
+            None,
+            None,
+            None,
+        )
 
 
-def grad_through_cell_(
+def _to_gradients_(
+    gates: torch.Tensor,
     grad_out: torch.Tensor,
     grad_cell: torch.Tensor,
-    gates: torch.Tensor,
     met_cell: torch.Tensor,
     cell: torch.Tensor,
     tanh_cell: torch.Tensor,
     clips: _Clips,
-    out: torch.Tensor,
+    scratch: torch.Tensor,
 ) -> None:
-    """One step of the backward pass between the two matrix multiplies: `grad_out` reaches what the cell gave out,
-    `grad_cell` the new cell; `out` receives the gradient of the gates' pre-activations, and `grad_cell` becomes that of
-    the cell the step met.
+    """One step of the backward pass between the two matrix multiplies: turns the gates' activations into the gradients
+    of what they were activations of. `grad_out` reaches what the cell gave out, and is overwritten; `grad_cell` reaches
+    the new cell, and becomes the gradient of the cell the step met.
     """
+    input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
+    to_input, to_candidate, to_forget, to_output = scratch.chunk(4, dim=-1)
     through_sigmoid = torch.ops.aten.sigmoid_backward.grad_input
     through_tanh = torch.ops.aten.tanh_backward.grad_input
-    input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
-    grad_input, grad_candidate, grad_forget, grad_output = out.chunk(4, dim=-1)
-    product = grad_out * tanh_cell
-    through_sigmoid(product, output_gate, grad_input=grad_output)
-    torch.mul(grad_out, output_gate, out=product)
-    grad_cell.add_(through_tanh(product, tanh_cell, grad_input=product))
+    torch.mul(grad_out, tanh_cell, out=to_output)
+    grad_out.mul_(output_gate)
+    grad_cell.add_(through_tanh(grad_out, tanh_cell, grad_input=grad_out))
     _stop_at_clip_(grad_cell, cell, clips.cell)
-    through_sigmoid(torch.mul(grad_cell, candidate, out=product), input_gate, grad_input=grad_input)
-    through_tanh(torch.mul(grad_cell, input_gate, out=product), candidate, grad_input=grad_candidate)
-    through_sigmoid(torch.mul(grad_cell, met_cell, out=product), forget_gate, grad_input=grad_forget)
+    torch.mul(grad_cell, candidate, out=to_input)
+    torch.mul(grad_cell, input_gate, out=to_candidate)
+    torch.mul(grad_cell, met_cell, out=to_forget)
     grad_cell.mul_(forget_gate)
+    through_sigmoid(to_input, input_gate, grad_input=input_gate)
+    through_tanh(to_candidate, candidate, grad_input=candidate)
+    half = gates.size(1) // 2
+    through_sigmoid(scratch[:, half:], gates[:, half:], grad_input=gates[:, half:])
 
 
 class ProjectedLstm(torch.nn.Module):
@@ -280,13 +299,14 @@ class ProjectedLstm(torch.nn.Module):
         keep = None if resets is None else self._keep(resets, num_active).to(inputs.dtype)
         if self.needs_gradient(inputs, *state):
             self._check_float32("gradients are wanted")
-            gates = torch.nn.functional.linear(inputs, self.input_weight, self.bias)
+            gates = torch.nn.functional.linear(inputs, self.input_weight)
             # Under autocast the multiply above runs in half precision; the recurrence stays in float32.
             with torch.autocast(inputs.device.type, enabled=False):
                 # The gates belong to nobody else, and the multiply's backward pass doesn't need them.
                 outputs, hidden, cell = _Recurrence.apply(
                     gates.float() if gates.dtype in (torch.float16, torch.bfloat16) else gates,
                     self.state_weight,
+                    self.bias,
                     self.projection_weight,
                     state.hidden,
                     state.cell,
@@ -363,12 +383,12 @@ class ProjectedLstm(torch.nn.Module):
         else:
             running = torch.cat([step[:active] for step, active in zip(inputs, num_active, strict=True)])
         is_plain = self.precision == "float32" and (
-            len(running) > _MAX_ROWS_LAID_OUT or torch.is_autocast_enabled("cpu")
+            len(running) > _MAX_ROWS_LAID_OUT or self.input_weight.requires_grad or torch.is_autocast_enabled("cpu")
         )
         kind = Product if is_plain else self._kind_of_product(self.input_weight, num_rows=len(running))
         if kind is Product:
-            return torch.nn.functional.linear(running, self.input_weight, self.bias)
-        return self._product("input", num_rows=len(running))(running).add_(self.bias)
+            return torch.nn.functional.linear(running, self.input_weight, _with_forget_bias(self.bias))
+        return self._product("input", num_rows=len(running))(running).add_(_with_forget_bias(self.bias))
 
 
 _MAX_ROWS_LAID_OUT = 256

@@ -45,21 +45,27 @@ def test_int8_survives_an_output_whose_weights_are_zero(weight):
 
 
 @pytest.mark.parametrize(
-    "shape, num_rows, kind",
+    "avx512, shape, num_rows, kind",
     [
-        ((4096, 512), 64, PackedProduct),
-        ((4096, 512), 1, TransposedProduct),
-        ((512, 4096), 1, Product),
-        ((512, 128), 64, Product),
+        (False, (4096, 512), 64, PackedProduct),
+        (False, (4096, 512), 1, TransposedProduct),
+        (False, (512, 4096), 1, Product),
+        (False, (512, 128), 64, TransposedProduct),
+        (True, (4096, 512), 64, TransposedProduct),
+        (True, (512, 4096), 1, TransposedProduct),
     ],
 )
-def test_large_weights_are_laid_out_for_the_number_of_rows(shape, num_rows, kind):
+def test_a_weight_is_laid_out_for_the_processor_its_size_and_the_number_of_rows(
+    avx512, shape, num_rows, kind, monkeypatch
+):
+    monkeypatch.setattr(products, "has_avx512", lambda: avx512)
     assert fastest_float32(torch.empty(shape), num_rows) is kind
 
 
-def test_without_onednn_weights_stay_as_they_are(monkeypatch):
+def test_without_onednn_weights_are_transposed(monkeypatch):
+    monkeypatch.setattr(products, "has_avx512", lambda: False)
     monkeypatch.setattr(products, "_can_pack", lambda: False)
-    assert fastest_float32(torch.empty(4096, 512), 64) is Product
+    assert fastest_float32(torch.empty(4096, 512), 64) is TransposedProduct
 
 
 def test_double_precision_is_left_alone():

@@ -55,7 +55,7 @@ def test_outputs_states_and_gradients_equal_allennlps(lstm):
 
 @pytest.mark.parametrize("projection_dim", [2, 4], ids=["projected", "no projection"])
 @pytest.mark.parametrize("with_resets", [False, True])
-def test_the_hand_written_gradient_is_right(projection_dim, with_resets):
+def test_the_hand_written_gradient_is_right(projection_dim, with_resets, assert_gradients_are_finite_differences):
     torch.manual_seed(0)
     lstm = ProjectedLstm(3, projection_dim, 4, cell_clip=0.5, projection_clip=0.3).double()
     for parameter in lstm.parameters():
@@ -65,11 +65,20 @@ def test_the_hand_written_gradient_is_right(projection_dim, with_resets):
     cell = (torch.randn(3, 4, dtype=torch.double) * 0.1).requires_grad_()
     resets = torch.rand(5, 3) < 0.4 if with_resets else None
 
-    def run(inputs, hidden, cell, *parameters):
-        outputs, state = lstm(inputs, LstmState(hidden, cell), [3, 3, 2, 1, 0], resets)
-        return outputs, state.hidden, state.cell
+    weights = [torch.randn(size, dtype=torch.double) for size in ((5, 3, projection_dim), (3, projection_dim), (3, 4))]
 
-    assert torch.autograd.gradcheck(run, (inputs, hidden, cell, *lstm.parameters()))
+    def loss():
+        outputs, state = lstm(inputs, LstmState(hidden, cell), [3, 3, 2, 1, 0], resets)
+        return sum((tensor * weight).sum() for tensor, weight in zip((outputs, *state), weights, strict=True))
+
+    assert_gradients_are_finite_differences(loss, (inputs, hidden, cell, *lstm.parameters()))
+
+
+def test_a_second_backward_pass_through_the_same_graph_is_refused(lstm):
+    outputs, _ = lstm(torch.randn(7, 4, 3), lstm.zero_state(4), as_num_active(LENGTHS))
+    outputs.sum().backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        outputs.sum().backward()
 
 
 def test_without_gradients_the_numbers_are_the_same_in_any_blocks(lstm, monkeypatch):

@@ -8,6 +8,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.modules import Seq2SeqEncoder
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from elmo_plugin.processor import tanh
+
 
 class HighwayLstm(torch.nn.Module):
     """One layer, in one direction, with a highway connection past it. Equations (2) to (8) of He et al.:
@@ -34,15 +36,16 @@ class HighwayLstm(torch.nn.Module):
         self.go_forward = go_forward
         self.dropout = dropout
         num_gates = len(self.GATES)
-        # The rows past the gates' are W_h, which has no bias.
-        self.input_weight = torch.nn.Parameter(torch.empty((num_gates + 1) * hidden_dim, input_dim))
-        self.state_weight = torch.nn.Parameter(torch.empty(num_gates * hidden_dim, hidden_dim))
+        # Each with a row an input, the faster way round for the products and for their gradients. The columns past the
+        # gates' are W_h, which has no bias.
+        self.input_weight = torch.nn.Parameter(torch.empty(input_dim, (num_gates + 1) * hidden_dim))
+        self.state_weight = torch.nn.Parameter(torch.empty(hidden_dim, num_gates * hidden_dim))
         self.bias = torch.nn.Parameter(torch.empty(num_gates * hidden_dim))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         for weight in (self.input_weight, self.state_weight):
-            for block in weight.data.split(self.hidden_dim):
+            for block in weight.data.t().split(self.hidden_dim):
                 torch.nn.init.orthogonal_(block)
         torch.nn.init.zeros_(self.bias)
         forget = self.GATES.index("forget") * self.hidden_dim
@@ -51,9 +54,8 @@ class HighwayLstm(torch.nn.Module):
     def forward(self, inputs: PackedSequence) -> PackedSequence:
         """`inputs` as `pack_padded_sequence` gives them: step by step, with the longest sentence first in each."""
         batch_sizes: List[int] = inputs.batch_sizes.tolist()
-        # W x for each gate, and W_h x. The weight is turned round first: then, with the same numbers, its gradient is
-        # the faster of the two ways to multiply. Shape: (num_tokens, (num_gates + 1) * hidden_dim)
-        projected = inputs.data @ self.input_weight.t().contiguous()
+        # W x for each gate, and W_h x. Shape: (num_tokens, (num_gates + 1) * hidden_dim)
+        projected = inputs.data @ self.input_weight
         # In mixed precision, too, the recurrence is in the precision of the weights.
         projected = projected.to(self.state_weight.dtype)
         with torch.autocast(projected.device.type, enabled=False):
@@ -147,13 +149,6 @@ class _Steps(NamedTuple):
             size_before, start_before = size, start
 
 
-def _tanh(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """On the CPU by the sigmoid, 2 / (1 + exp(-2 x)) - 1, which takes torch half the time."""
-    if tensor.is_cuda:
-        return torch.tanh(tensor, out=out)
-    return torch.mul(tensor, 2, out=out).sigmoid_().mul_(2).sub_(1)
-
-
 class _Recurrence(torch.autograd.Function):
     """What is sequential in `HighwayLstm`. In both passes a step's numbers are small enough for the processor's caches,
     so everything by element is done within the loop, adding the bias too, and only the gradients of U and b are left
@@ -170,22 +165,21 @@ class _Recurrence(torch.autograd.Function):
         steps: _Steps,
     ) -> Tuple[torch.Tensor, torch.Tensor]:
         """`projected`, (num_tokens, 6 * dim), are W x and W_h x. The gates take their places."""
-        dim = state_weight.size(1)
+        dim = len(state_weight)
         cells, squashed, outputs = (projected.new_empty(len(projected), dim) for _ in range(3))
-        weight = state_weight.t().contiguous()
         for rows, continued, before in steps.in_order():
             step, num_continued = projected[rows], continued.stop - continued.start
-            step[:num_continued, : 5 * dim].addmm_(outputs[before], weight)
+            step[:num_continued, : 5 * dim].addmm_(outputs[before], state_weight)
             step[:, : 5 * dim].add_(bias)
-            _tanh(step[:, :dim], out=step[:, :dim])
-            step[:, dim : 5 * dim].sigmoid_()
             candidate, input_gate, forget_gate, output_gate, highway_gate, carried = step.split(dim, dim=-1)
+            tanh(candidate, out=candidate)
+            step[:, dim : 5 * dim].sigmoid_()
             cell = cells[rows]
             torch.mul(forget_gate[:num_continued], cells[before], out=cell[:num_continued])
             cell[num_continued:].zero_()
             cell.addcmul_(input_gate, candidate)
             # r h' + (1 - r) W_h x
-            hidden = torch.mul(_tanh(cell, out=squashed[rows]), output_gate, out=outputs[rows])
+            hidden = torch.mul(tanh(cell, out=squashed[rows]), output_gate, out=outputs[rows])
             torch.lerp(carried, hidden, highway_gate, out=hidden)
             if mask is not None:
                 hidden.mul_(mask[: len(hidden)])
@@ -199,7 +193,8 @@ class _Recurrence(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_outputs: torch.Tensor, _: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
         activations, cells, squashed, outputs, state_weight, mask = ctx.saved_tensors
-        dim, batch_size = state_weight.size(1), ctx.steps.batch_sizes[0]
+        dim, batch_size = len(state_weight), ctx.steps.batch_sizes[0]
+        transposed_weight = state_weight.t().contiguous()
         hidden_before = torch.zeros_like(outputs)
         # What has reached each sentence's state from the steps behind. Shape: (batch_size, dim)
         grad_state, grad_cells = (outputs.new_zeros(batch_size, dim) for _ in range(2))
@@ -211,9 +206,9 @@ class _Recurrence(torch.autograd.Function):
                 grad_hidden.mul_(mask[:num_rows])
             _to_gradients(step, squashed[rows], cells[before], grad_hidden, grad_cells[:num_rows], scratch[:num_rows])
             hidden_before[continued] = outputs[before]
-            torch.mm(step[:num_continued, : 5 * dim], state_weight, out=grad_state[:num_continued])
+            torch.mm(step[:num_continued, : 5 * dim], transposed_weight, out=grad_state[:num_continued])
         grad_gates = activations[:, : 5 * dim]
-        return activations, (hidden_before.t() @ grad_gates).t(), grad_gates.sum(dim=0), None, None
+        return activations, hidden_before.t() @ grad_gates, grad_gates.sum(dim=0), None, None
 
 
 def _to_gradients(

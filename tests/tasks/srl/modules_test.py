@@ -33,8 +33,8 @@ def ours():
 def theirs(ours):
     lstm = StackedAlternatingLstm(INPUT_DIM, HIDDEN_DIM, NUM_LAYERS, use_input_projection_bias=False)
     for own, layer in zip(ours.layers, lstm.lstm_layers, strict=True):
-        layer.cell.input_linearity.weight.data = in_their_order(own.input_weight.data)
-        layer.cell.state_linearity.weight.data = in_their_order(own.state_weight.data)
+        layer.cell.input_linearity.weight.data = in_their_order(own.input_weight.data.t())
+        layer.cell.state_linearity.weight.data = in_their_order(own.state_weight.data.t())
         layer.cell.state_linearity.bias.data = in_their_order(own.bias.data)
     return PytorchSeq2SeqWrapper(lstm)
 
@@ -60,13 +60,13 @@ def test_so_do_its_gradients(ours, theirs, batch):
         gradients.append(leaf.grad)
     torch.testing.assert_close(*gradients)
     for own, layer in zip(ours.layers, theirs._module.lstm_layers, strict=True):
-        torch.testing.assert_close(in_their_order(own.input_weight.grad), layer.cell.input_linearity.weight.grad)
-        torch.testing.assert_close(in_their_order(own.state_weight.grad), layer.cell.state_linearity.weight.grad)
+        torch.testing.assert_close(in_their_order(own.input_weight.grad.t()), layer.cell.input_linearity.weight.grad)
+        torch.testing.assert_close(in_their_order(own.state_weight.grad.t()), layer.cell.state_linearity.weight.grad)
         torch.testing.assert_close(in_their_order(own.bias.grad), layer.cell.state_linearity.bias.grad)
 
 
 @pytest.mark.parametrize("go_forward", [True, False])
-def test_the_backward_pass_is_that_of_finite_differences_with_dropout_too(go_forward):
+def test_the_backward_pass_is_right_with_dropout_too(go_forward, assert_gradients_are_finite_differences):
     layer = HighwayLstm(3, 2, go_forward, dropout=0.5).double().train()
     packed = torch.nn.utils.rnn.pack_sequence([torch.randn(length, 3) for length in (4, 3, 1)])
     data = torch.randn(8, 3, dtype=torch.double, requires_grad=True)
@@ -77,17 +77,7 @@ def test_the_backward_pass_is_that_of_finite_differences_with_dropout_too(go_for
         torch.manual_seed(5)  # the same units are dropped each time
         return (layer(packed._replace(data=data)).data * weights).sum()
 
-    loss().backward()
-    for leaf in (data, *layer.parameters()):
-        numbers, gradient = leaf.data.view(-1), torch.empty(leaf.numel(), dtype=torch.double)
-        for place, number in enumerate(numbers.tolist()):
-            ends = []
-            for shift in (1e-6, -1e-6):
-                numbers[place] = number + shift
-                ends.append(loss().item())
-            numbers[place] = number
-            gradient[place] = (ends[0] - ends[1]) / 2e-6
-        torch.testing.assert_close(leaf.grad.view(-1), gradient, atol=1e-7, rtol=1e-6)
+    assert_gradients_are_finite_differences(loss, (data, *layer.parameters()))
 
 
 def test_a_second_backward_pass_through_the_same_graph_is_refused(ours, batch):
@@ -135,7 +125,7 @@ def test_a_row_without_tokens_gives_zeros(ours):
 def test_a_hand_worked_step():
     layer = HighwayLstm(1, 1)
     with torch.no_grad():
-        layer.input_weight.copy_(torch.tensor([[2.0], [1.0], [0.0], [0.0], [0.0], [3.0]]))
+        layer.input_weight.copy_(torch.tensor([[2.0, 1.0, 0.0, 0.0, 0.0, 3.0]]))
         layer.state_weight.zero_()
         layer.bias.copy_(torch.tensor([0.0, 0.0, 0.0, 1.0, -1.0]))
     packed = torch.nn.utils.rnn.pack_sequence([torch.tensor([[0.5]])])
@@ -166,7 +156,7 @@ def test_dropout_is_one_mask_a_sentence_and_layer(batch):
 def test_gates_begin_orthogonal_and_the_forget_gate_open():
     layer = HighwayLstm(6, 4)
     for weight in (layer.input_weight, layer.state_weight):
-        for block in weight.split(4):
+        for block in weight.t().split(4):
             torch.testing.assert_close(block @ block.t(), torch.eye(4), atol=1e-5, rtol=0)
     assert dict(zip(layer.GATES, layer.bias.view(5, 4).mean(dim=1).tolist(), strict=True)) == {
         "input": 0.0,

@@ -1,0 +1,20 @@
+"""What is fastest on the processor at hand, where that differs from one to the next."""
+
+from functools import cache
+
+import torch
+
+
+@cache
+def has_avx512() -> bool:
+    """Whether torch's kernels, and the libraries it calls, use this machine's AVX-512 instructions."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
+def tanh(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """tanh(x), as 2 / (1 + exp(-2 x)) - 1 on CPUs without AVX-512, where torch's own takes three times as long as that.
+    With AVX-512 it takes less than half as long.
+    """
+    if tensor.is_cuda or has_avx512():
+        return torch.tanh(tensor, out=out)
+    return torch.mul(tensor, 2.0, out=out).sigmoid_().mul_(2.0).sub_(1.0)
