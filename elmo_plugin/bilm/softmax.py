@@ -6,7 +6,7 @@ approximates.
 
 import math
 from functools import reduce
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from allennlp.common import Registrable
@@ -175,9 +175,10 @@ class SampledSoftmax(FullSoftmax):
         sampled_logits = torch.addmm(sampled_biases, hidden, sampled_weights.t())
         self._remove_accidental_hits_(sampled_logits, negatives.ids, target_ids)
         target_logits = (hidden * target_weights).sum(dim=-1) + target_biases
-        # The target's logit goes first: torch's fused kernels for class 0 take far fewer passes than logsumexp's parts.
-        logits = torch.cat([target_logits.unsqueeze(1), sampled_logits], dim=1)
-        return functional.cross_entropy(logits, torch.zeros_like(target_ids), reduction="none")
+        # Exponentials and sums are in single precision under autocast too.
+        precision = torch.promote_types(sampled_logits.dtype, torch.float32)
+        nll, _ = _AgainstOthers.apply(target_logits.to(precision), sampled_logits.to(precision))
+        return nll
 
     def _remove_accidental_hits_(
         self, sampled_logits: torch.Tensor, sampled_ids: torch.Tensor, target_ids: torch.Tensor
@@ -212,6 +213,31 @@ class SampledSoftmax(FullSoftmax):
         that weighting each by 1 / (expected count) is unbiased, and not only nearly so (Cohen and Kaplan 2007).
         """
         return torch.log(-torch.expm1(-self._probabilities[ids] * threshold))
+
+
+class _AgainstOthers(torch.autograd.Function):
+    """The negative log of a target's share: log(exp(target) + sum over exp(others)) - target.
+
+    `others`, (num_positions, num_others), are overwritten, by their exponentials and then by their gradients. torch's
+    own cross entropy, which needs target and others in one tensor, takes four more of that size.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, target: torch.Tensor, others: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        highest = torch.maximum(others.amax(dim=1), target)
+        others.sub_(highest.unsqueeze(1)).exp_()
+        target_exp = torch.exp(target - highest)
+        total = others.sum(dim=1) + target_exp
+        ctx.mark_dirty(others)
+        ctx.set_materialize_grads(False)  # for the exponentials, which go nowhere
+        ctx.save_for_backward(others, total, target_exp)
+        return total.log() + highest - target, others
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_nll: torch.Tensor, _: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        others, total, target_exp = ctx.saved_tensors
+        return grad_nll * (target_exp / total - 1.0), others.mul_((grad_nll / total).unsqueeze(1))
 
 
 @BiLmSoftmax.register("adaptive")

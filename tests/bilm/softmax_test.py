@@ -109,6 +109,27 @@ def test_sampled_loss_is_a_softmax_over_the_target_and_the_drawn_words_corrected
         assert losses[position].item() == pytest.approx(expected, rel=1e-4)
 
 
+def test_sampled_loss_and_gradients_are_those_of_cross_entropy_with_the_target_among_the_drawn():
+    target = torch.randn(6, dtype=torch.double, requires_grad=True)
+    others = (30 * torch.randn(6, 9, dtype=torch.double)).requires_grad_()
+    scale = torch.randn(6, dtype=torch.double)
+    logits = torch.cat([target.unsqueeze(1), others], dim=1)
+    expected = torch.nn.functional.cross_entropy(logits, torch.zeros(6, dtype=torch.long), reduction="none")
+    nll, _ = softmax_module._AgainstOthers.apply(target, others.clone())
+    torch.testing.assert_close(nll, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(nll, (target, others), scale), torch.autograd.grad(expected, (target, others), scale)
+    )
+
+
+def test_sampled_loss_is_in_single_precision_under_autocast():
+    softmax = make("sampled", num_samples=8)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        nll = softmax.training_nll(*positions())
+    nll.sum().backward()
+    assert nll.dtype == torch.float32 and softmax.weight.grad.isfinite().all()
+
+
 def test_drawn_words_are_unique_and_log_uniform():
     softmax = make("sampled", num_samples=1)
     first = torch.stack([softmax._draw().ids for _ in range(4000)]).flatten()
