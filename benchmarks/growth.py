@@ -76,16 +76,16 @@ def measure(embedder: ElmoEmbedder, sentences: List[Sentence], batch_size: int) 
 
 def sweeps(quick: bool) -> Dict[str, List[Dict[str, Any]]]:
     """For each quantity the points to measure: its value, the sentences, and the batch size."""
-    text = invented_text(random.Random(0))
+    batch_sizes = [1, 4, 16] if quick else [1, 2, 4, 8, 16, 32, 64, 128]
+    lengths = [5, 50] if quick else [5, 10, 20, 50, 100, 200, 500, 1000, 2000]
+    totals = [250, 1000] if quick else [1000, 4000, 16_000, 64_000, 256_000]
     num_tokens = 500 if quick else 4000
-    flow = [word for sentence in islice(text, num_tokens // 2) for word in sentence]
+    words = (word for sentence in invented_text(random.Random(0)) for word in sentence)
+    flow = list(islice(words, max(totals)))
 
     def cut(length: int, total: int) -> List[Sentence]:
         return [flow[start : start + length] for start in range(0, total, length)]
 
-    batch_sizes = [1, 4, 16] if quick else [1, 2, 4, 8, 16, 32, 64, 128]
-    lengths = [5, 50] if quick else [5, 10, 20, 50, 100, 200, 500, 1000, 2000]
-    totals = [250, 1000] if quick else [1000, 4000, 16_000, 48_000]
     return {
         "batch size (sentences of 25 tokens)": [
             {"value": size, "sentences": cut(25, num_tokens), "batch_size": size} for size in batch_sizes
@@ -105,17 +105,19 @@ def plot(results: Dict[str, List[Dict[str, float]]], path: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, len(results), figsize=(4.5 * len(results), 6), sharey="row")
-    for column, (name, points) in enumerate(results.items()):
-        for row, quantity in enumerate(("tokens_per_second", "peak_megabytes")):
-            axis = axes[row][column]
-            axis.plot([point["value"] for point in points], [point[quantity] for point in points], marker="o")
+    labels = {"tokens_per_second": "tokens a second", "peak_megabytes": "peak memory, MB"}
+    figure, axes = pyplot.subplots(len(labels), len(results), figsize=(4.5 * len(results), 6), sharey="row")
+    for row, (quantity, label) in enumerate(labels.items()):
+        axes[row][0].set_ylabel(label)
+        axes[row][0].set_ylim(0, 1.1 * max(point[quantity] for points in results.values() for point in points))
+        for axis, (name, points) in zip(axes[row], results.items(), strict=True):
+            values = [point["value"] for point in points]
+            axis.plot(values, [point[quantity] for point in points], marker="o")
             axis.set_xscale("log")
-            axis.set_ylim(bottom=0)
+            axis.set_xticks(values, labels=[f"{value:,}" for value in values], rotation=30)
+            axis.minorticks_off()
             axis.grid(alpha=0.3)
             axis.set_xlabel(name)
-            if column == 0:
-                axis.set_ylabel({"tokens_per_second": "tokens a second", "peak_megabytes": "peak memory, MB"}[quantity])
     figure.tight_layout()
     figure.savefig(path, dpi=120)
 
