@@ -45,7 +45,11 @@ SCRIPTS = [
         "ratio is 1.79. `precision: int8` takes a quarter of the bytes.",
     ),
     Script(
-        "growth.py", "How do speed and memory grow with batch size, sentence length and corpus size?", plot="growth.png"
+        "growth.py",
+        "How do speed and memory grow with batch size, sentence length and corpus size?",
+        remark="What grows with the corpus is what is remembered of its words (the ids of up to 200,000 and 64 MB of "
+        "token vectors),\nand the vectors of a look-ahead of 8 batches.",
+        plot="growth.png",
     ),
     Script(
         "frozen_epochs.py",

@@ -176,7 +176,8 @@ class _Recurrence(torch.autograd.Function):
             step[:, dim : 5 * dim].sigmoid_()
             cell = cells[rows]
             torch.mul(forget_gate[:num_continued], cells[before], out=cell[:num_continued])
-            cell[num_continued:].zero_()
+            if num_continued < len(cell):
+                cell[num_continued:].zero_()
             cell.addcmul_(input_gate, candidate)
             # r h' + (1 - r) W_h x
             hidden = torch.mul(tanh(cell, out=squashed[rows]), output_gate, out=outputs[rows])
@@ -195,17 +196,19 @@ class _Recurrence(torch.autograd.Function):
         activations, cells, squashed, outputs, state_weight, mask = ctx.saved_tensors
         dim, batch_size = len(state_weight), ctx.steps.batch_sizes[0]
         transposed_weight = state_weight.t().contiguous()
-        hidden_before = torch.zeros_like(outputs)
+        hidden_before = torch.empty_like(outputs)
         # What has reached each sentence's state from the steps behind. Shape: (batch_size, dim)
         grad_state, grad_cells = (outputs.new_zeros(batch_size, dim) for _ in range(2))
         scratch = outputs.new_empty(batch_size, 4 * dim)
         for rows, continued, before in reversed(list(ctx.steps.in_order())):
             step, num_rows, num_continued = activations[rows], rows.stop - rows.start, continued.stop - continued.start
-            grad_hidden = grad_outputs[rows] + grad_state[:num_rows]
+            grad_hidden = grad_state[:num_rows].add_(grad_outputs[rows])
             if mask is not None:
                 grad_hidden.mul_(mask[:num_rows])
             _to_gradients(step, squashed[rows], cells[before], grad_hidden, grad_cells[:num_rows], scratch[:num_rows])
             hidden_before[continued] = outputs[before]
+            if num_continued < num_rows:
+                hidden_before[continued.stop : rows.stop].zero_()
             torch.mm(step[:num_continued, : 5 * dim], transposed_weight, out=grad_state[:num_continued])
         grad_gates = activations[:, : 5 * dim]
         return activations, hidden_before.t() @ grad_gates, grad_gates.sum(dim=0), None, None
@@ -229,15 +232,18 @@ def _to_gradients(
     dim, num_continued = squashed.size(-1), len(cell_before)
     candidate, input_gate, forget_gate, output_gate, highway_gate, carried = step.split(dim, dim=-1)
     to_input, to_forget, to_output, to_highway = scratch.split(dim, dim=-1)
+    through_tanh = torch.ops.aten.tanh_backward.grad_input
     through_gate = grad_hidden * highway_gate
     torch.mul(output_gate, squashed, out=to_highway).sub_(carried).mul_(grad_hidden)
     torch.sub(grad_hidden, through_gate, out=carried)
     torch.mul(through_gate, squashed, out=to_output)
-    grad_cell.add_(torch.ops.aten.tanh_backward(through_gate.mul_(output_gate), squashed))
+    through_gate.mul_(output_gate)
+    grad_cell.add_(through_tanh(through_gate, squashed, grad_input=through_gate))
     torch.mul(grad_cell, candidate, out=to_input)
     torch.mul(grad_cell[:num_continued], cell_before, out=to_forget[:num_continued])
-    to_forget[num_continued:].zero_()
-    torch.ops.aten.tanh_backward.grad_input(grad_cell * input_gate, candidate, grad_input=candidate)
+    if num_continued < len(step):
+        to_forget[num_continued:].zero_()
+    through_tanh(torch.mul(grad_cell, input_gate, out=through_gate), candidate, grad_input=candidate)
     grad_cell[:num_continued].mul_(forget_gate[:num_continued])
     sigmoids = step[:, dim : 5 * dim]
     torch.ops.aten.sigmoid_backward.grad_input(scratch, sigmoids, grad_input=sigmoids)
