@@ -19,7 +19,7 @@ import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 FOLDER = Path(__file__).resolve().parent
 REPORT = FOLDER.parent / "BENCHMARKS.md"
@@ -65,7 +65,12 @@ SCRIPTS = [
     Script("srl_lstm.py", "How fast is SRL's alternating highway LSTM, against AllenNLP's?", {"training": 1.7}),
     Script("task_encoders.py", "How fast are the task models' other layers trained, against AllenNLP's?"),
     Script("decoding.py", "How fast is Viterbi decoding in batches, against AllenNLP's?", {"": 5.0}, unit="sentences"),
-    Script("streaming_memory.py", "How much memory does it take to stream a corpus of any size?"),
+    Script(
+        "streaming_memory.py",
+        "How much memory does it take to stream a corpus of any size?",
+        remark="Resident memory of the process, at the start and after each tenth of the epoch; the growth is that "
+        "from the first tenth on,\nwhen what is remembered of words is full.",
+    ),
 ]
 
 
@@ -172,8 +177,8 @@ def section(outcome: Outcome) -> List[str]:
     for name, result in outcome.results.items():
         if isinstance(result, list):
             lines += [*_points(name, result), ""]
-        elif name not in compared:
-            lines += ["```json", json.dumps({name: result}, indent=2), "```", ""]
+    facts = {name: result for name, result in outcome.results.items() if name not in compared}
+    lines += _facts({name: result for name, result in facts.items() if not isinstance(result, list)})
     lines += [script.remark, ""] if script.remark else []
     return [*lines, f"![]({FOLDER.name}/{script.plot})", ""] if script.plot else lines
 
@@ -184,6 +189,22 @@ def _points(name: str, points: List[Dict[str, Any]]) -> Iterator[str]:
     yield "|---" * len(points[0]) + "|"
     for point in points:
         yield f"| {' | '.join(f'{value:,}' for value in point.values())} |"
+
+
+def _facts(results: Dict[str, Any]) -> List[str]:
+    """What compares nothing, as a table with a row a number."""
+    lines = [f"| {name} | {number} |" for name, number in _flat(results)]
+    return ["| | |", "|---|---|", *lines, ""] if lines else []
+
+
+def _flat(results: Dict[str, Any], prefix: str = "") -> Iterator[Tuple[str, str]]:
+    for key, value in results.items():
+        name = prefix + key.replace("_", " ")
+        if isinstance(value, dict):
+            yield from _flat(value, f"{name}, ")
+        else:
+            numbers = value if isinstance(value, list) else [value]
+            yield name, " ".join(f"{number:,}" for number in numbers)
 
 
 def _is_comparison(result: Any) -> bool:

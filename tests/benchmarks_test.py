@@ -50,8 +50,10 @@ def test_a_comparison_becomes_a_row_with_its_aim(run_all):
     assert "| a claim | 1,200.5 tokens | 100.0 (the old way) | 12.0 (11.0 to 13.5, 3 turns) | 10 |" in report
 
 
-def test_other_results_are_shown_as_they_are(run_all):
-    assert '"peak_mb": 12' in run_all.render([outcome(run_all, {"memory": {"peak_mb": 12}})], quick=False)
+def test_other_results_become_a_row_a_number(run_all):
+    results = {"words": 1200, "memory": {"by_tenths": [9.5, 12.0], "peak_mb": 12}}
+    rows = "| words | 1,200 |\n| memory, by tenths | 9.5 12.0 |\n| memory, peak mb | 12 |\n"
+    assert rows in run_all.render([outcome(run_all, results)], quick=False)
 
 
 def test_the_points_of_a_curve_become_a_table(run_all):
