@@ -89,7 +89,7 @@ class Int8Product(Product):
 
 
 _LEAST_PACKED_NUMBERS = 2**20
-"""Smaller weights stay in a core's cache, and arranging them anew costs little."""
+"""Smaller weights stay in a core's cache, where packing gains nothing."""
 
 
 def fastest_float32(weight: torch.Tensor, num_rows: int) -> Callable[[torch.Tensor], Product]:
