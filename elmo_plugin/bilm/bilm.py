@@ -210,7 +210,7 @@ class BiLm(torch.nn.Module, Registrable):
 
     def _is_worth_two_threads(self, inputs: torch.Tensor, num_positions: int) -> bool:
         """With gradients there is nothing to gain, as autograd goes back through both in one thread."""
-        if inputs.is_cuda or torch.get_num_threads() < 2 or (self.training and self.dropout.p > 0):
+        if not inputs.is_cpu or torch.get_num_threads() < 2 or (self.training and self.dropout.p > 0):
             return False
         layers = cast(Iterable[ProjectedLstm], self.forward_layers)
         if any(layer.needs_gradient(inputs) for layer in layers):
@@ -281,7 +281,7 @@ class BiLm(torch.nn.Module, Registrable):
         On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run
         once. On a GPU finding repetitions would make the host wait, and costs more than it saves.
         """
-        if character_ids.is_cuda:
+        if not character_ids.is_cpu:
             return self.token_layer(character_ids), lengths, None
         batch_size, num_steps, num_characters = character_ids.shape
         types, type_ids = unique_rows(character_ids.reshape(-1, num_characters))
@@ -300,7 +300,7 @@ class BiLm(torch.nn.Module, Registrable):
         """
         weights = list(self.character_cnn.parameters())
         is_frozen = not any(weight.requires_grad or weight.is_inference() for weight in weights)
-        is_exact = not (types.is_cuda or torch.is_autocast_enabled("cpu"))
+        is_exact = types.is_cpu and not torch.is_autocast_enabled("cpu")
         if self.training or not is_frozen or not is_exact or self.token_cache.megabytes == 0:
             return self.token_layer(types)
         return self.token_cache.vectors(types, self.token_layer, weights)
@@ -316,7 +316,7 @@ class BiLm(torch.nn.Module, Registrable):
             state = self._carried_state.to(tokens.device).rows(batch_size)
         # Padding follows a sentence in both directions. So where no state is carried it can be run through and masked,
         # which on a GPU spares the host waiting for the lengths.
-        needs_lengths = self.stateful or not tokens.is_cuda
+        needs_lengths = self.stateful or tokens.is_cpu
         output = self.run(tokens, tokens[rows, reversal], lengths if needs_lengths else None, state)
         if self.stateful:
             self._carry(output.state)

@@ -67,7 +67,7 @@ class CharacterCnn(torch.nn.Module):
         leading_shape = character_ids.shape[:-1]
         # Shape: (num_tokens, max_characters_per_token)
         flat_ids = character_ids.reshape(-1, self.max_characters_per_token)
-        pooled = self._convolve(flat_ids) if flat_ids.is_cuda else self._look_up(flat_ids)
+        pooled = self._look_up(flat_ids) if flat_ids.is_cpu else self._convolve(flat_ids)
         # Both activations are monotonic, so they may follow the max-pooling, on far fewer numbers.
         tokens = self.projection(self.highways(self._activation(pooled)))
         return tokens.view(*leading_shape, tokens.size(-1))

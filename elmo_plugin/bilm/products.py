@@ -98,7 +98,7 @@ def fastest_float32(weight: torch.Tensor, num_rows: int) -> Callable[[torch.Tens
     With AVX-512, on one core of a Xeon, a transposed weight took 4 to 18 % less time than a packed one at 4096/512 and
     8 to 64 rows, and 15 to 60 % less at 1024/128. With AVX2, on an AMD processor, a packed one was ahead at 4096/512.
     """
-    if num_rows == 0 or weight.is_cuda or weight.dtype != torch.float32:
+    if num_rows == 0 or not weight.is_cpu or weight.dtype != torch.float32:
         return Product
     if has_avx512() or weight.numel() < _LEAST_PACKED_NUMBERS:
         return TransposedProduct

@@ -370,7 +370,7 @@ class ProjectedLstm(torch.nn.Module):
         return self._products.get(name, weight, self._kind_of_product(weight, num_rows))
 
     def _kind_of_product(self, weight: torch.Tensor, num_rows: int) -> Callable[[torch.Tensor], Product]:
-        if weight.is_cuda:
+        if not weight.is_cpu:
             self._check_float32("it is on a GPU")
         if weight.requires_grad:
             self._check_float32("its weights aren't frozen")

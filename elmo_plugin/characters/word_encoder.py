@@ -15,7 +15,7 @@ class WordCharactersEncoder(TokenCharactersEncoder):
 
     def forward(self, token_characters: torch.Tensor) -> torch.Tensor:
         """(batch_size, num_tokens, num_characters) -> (batch_size, num_tokens, dim)"""
-        if token_characters.is_cuda:
+        if not token_characters.is_cpu:
             return super().forward(token_characters)
         words, places = unique_rows(token_characters.flatten(end_dim=-2))
         # The wrapped modules, which take words without a dimension for sentences.
