@@ -20,8 +20,8 @@ from elmo_plugin import compat, settings
 compat.apply()
 settings.fill_in_defaults()
 
-from elmo_plugin import analysis, bilm, characters, commands, elmo, tasks, text, training  # noqa: E402
-from elmo_plugin.elmo import ElmoEmbedder  # noqa: E402
+from elmo_plugin import analysis, bilm, characters, commands, elmo, embedding, tasks, text, training  # noqa: E402
+from elmo_plugin.embedding import ElmoEmbedder  # noqa: E402
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "commands",
     "compat",
     "elmo",
+    "embedding",
     "settings",
     "tasks",
     "text",

@@ -12,7 +12,8 @@ MAY_IMPORT = {
     "bilm": {"bilm", "characters"},
     "training": {"training", "bilm", "characters"},
     "text": {"text"},
-    "elmo": {"elmo", "bilm", "characters", "text"},
+    "embedding": {"embedding", "bilm", "characters"},
+    "elmo": {"elmo", "embedding", "bilm", "characters", "text"},
     "tasks": {"tasks", "text"},
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, NamedTuple, Opt
 from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import PathOrStr, replacing
 
 if TYPE_CHECKING:

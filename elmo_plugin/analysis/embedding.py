@@ -5,7 +5,7 @@ from typing import Callable, Deque, Iterable, Iterator, List, Tuple, TypeVar
 
 import numpy
 
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 Item = TypeVar("Item")
 

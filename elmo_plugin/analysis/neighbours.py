@@ -23,7 +23,7 @@ from elmo_plugin.analysis.marked import MarkedSentence, parse_marked
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.analysis.wsd_data import read_sentences
 from elmo_plugin.bilm.cache import fingerprint
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import numbered_lines, read_lines
 from elmo_plugin.training.corpus import find_shards
 

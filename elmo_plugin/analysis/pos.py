@@ -24,7 +24,7 @@ from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
 from elmo_plugin.analysis.tables import layer_name, percent, text_table
 from elmo_plugin.analysis.tagged_text import COLUMNS, FORMATS, TaggedSentence, majority_tags, read_tagged
 from elmo_plugin.analysis.token_store import TokenStore
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

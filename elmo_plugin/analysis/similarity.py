@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
 from elmo_plugin.analysis.marked import MarkedSentence, parse_marked
 from elmo_plugin.analysis.tables import layer_name, text_table
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import numbered_lines
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from allennlp.common.checks import ConfigurationError
 from filelock import FileLock, Timeout
 
 from elmo_plugin.bilm.cache import fingerprint
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import PathOrStr, replacing
 
 VECTORS, SENTENCES, LENGTHS = "vectors.bin", "sentences.txt", "lengths.bin"

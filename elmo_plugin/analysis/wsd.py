@@ -33,7 +33,7 @@ from elmo_plugin.analysis.wsd_data import (
     read_sentences,
 )
 from elmo_plugin.bilm.cache import fingerprint
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from typing import Callable
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED
-from elmo_plugin.elmo import ElmoEmbedder, opening
+from elmo_plugin.embedding import ElmoEmbedder, opening
 
 INTERRUPTED = 130
 

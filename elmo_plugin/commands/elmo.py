@@ -13,10 +13,10 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
 from elmo_plugin.commands.lines import STANDARD_INPUT, name_of, stripped_lines
-from elmo_plugin.elmo.embedding_job import DEFAULT_SHARD_SIZE, EmbeddingJob
-from elmo_plugin.elmo.engines import Engine, Processes, Ray, ThisProcess
-from elmo_plugin.elmo.hdf5_layout import check_sentence_key
-from elmo_plugin.elmo.shards import ShardWriter
+from elmo_plugin.embedding.embedding_job import DEFAULT_SHARD_SIZE, EmbeddingJob
+from elmo_plugin.embedding.engines import Engine, Processes, Ray, ThisProcess
+from elmo_plugin.embedding.hdf5_layout import check_sentence_key
+from elmo_plugin.embedding.shards import ShardWriter
 
 _NUM_BLANK_LINES_SHOWN = 10
 

@@ -8,7 +8,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
 from elmo_plugin.commands.lines import name_of, stripped_lines
-from elmo_plugin.elmo.token_vectors import check_output_name, write_token_vectors
+from elmo_plugin.embedding.token_vectors import check_output_name, write_token_vectors
 
 
 @Subcommand.register("elmo-tokens")

@@ -10,9 +10,9 @@ from allennlp.common.checks import ConfigurationError
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from elmo_plugin.elmo import ElmoEmbedder
-from elmo_plugin.elmo.hdf5_layout import check_layers, select_layers
-from elmo_plugin.elmo.opening import open_embedder
+from elmo_plugin.embedding import ElmoEmbedder
+from elmo_plugin.embedding.hdf5_layout import check_layers, select_layers
+from elmo_plugin.embedding.opening import open_embedder
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
 POOLINGS: Dict[str, Callable[..., numpy.ndarray]] = {"mean": numpy.mean, "max": numpy.max}

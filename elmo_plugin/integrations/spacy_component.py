@@ -18,9 +18,9 @@ from spacy.tokens import Doc, Span, Token
 from spacy.util import minibatch
 
 from elmo_plugin.bilm import checkpoint
-from elmo_plugin.elmo import ElmoEmbedder
-from elmo_plugin.elmo.hdf5_layout import check_layers, select_layers
-from elmo_plugin.elmo.opening import check_one_bilm, open_embedder
+from elmo_plugin.embedding import ElmoEmbedder
+from elmo_plugin.embedding.hdf5_layout import check_layers, select_layers
+from elmo_plugin.embedding.opening import check_one_bilm, open_embedder
 
 _DOCS_AT_ONCE = 64
 _OPTIONS, _WEIGHTS = "options.json", "weights.hdf5"

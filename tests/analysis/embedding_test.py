@@ -1,7 +1,7 @@
 import numpy
 
 from elmo_plugin.analysis.embedding import embed_items
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 
 def test_every_item_comes_with_the_vectors_of_its_own_tokens(bilm_files):

@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import neighbours, token_store
 from elmo_plugin.analysis.marked import parse_marked
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 CORPUS = [
     "The miller saw a play .",

@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import pos, token_store
 from elmo_plugin.analysis.analysis import Analysis
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 
 @pytest.fixture

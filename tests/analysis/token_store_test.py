@@ -6,7 +6,7 @@ from allennlp.common.checks import ConfigurationError
 from filelock import FileLock
 
 from elmo_plugin.analysis import token_store
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 SENTENCES = [f"word{number} of sentence {'x ' * (number % 4)}".split() for number in range(23)]
 

@@ -7,7 +7,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_plugin.analysis import wsd
 from elmo_plugin.analysis.analysis import Analysis
 from elmo_plugin.analysis.wsd_data import keys_path, read_first_senses, read_keys, read_sentences
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 BANK = ("bank", "NOUN")
 RIVER_BANK, MONEY_BANK = "bank%1:17:01::", "bank%1:14:00::"

@@ -6,7 +6,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm import BiLmSource, sources
 from elmo_plugin.commands import arguments as shared
-from elmo_plugin.elmo import ElmoEmbedder
+from elmo_plugin.embedding import ElmoEmbedder
 
 
 def parse(*words):

@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_plugin.elmo.shards import Shard, cut
+from elmo_plugin.embedding.shards import Shard, cut
 
 
 @pytest.mark.parametrize("num_lines, sizes", [(0, []), (1, [1]), (3, [3]), (7, [3, 3, 1])])

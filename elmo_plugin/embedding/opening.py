@@ -6,7 +6,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm import BiLmSource
 from elmo_plugin.bilm.pretrained import SHIPPED
-from elmo_plugin.elmo.embedder_api import ElmoEmbedder
+from elmo_plugin.embedding.embedder_api import ElmoEmbedder
 
 
 def open_embedder(

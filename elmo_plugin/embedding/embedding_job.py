@@ -11,11 +11,11 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm import BiLmState
 from elmo_plugin.bilm.cache import fingerprint
-from elmo_plugin.elmo.embedder_api import ElmoEmbedder
-from elmo_plugin.elmo.engines import Engine, ThisProcess
-from elmo_plugin.elmo.hdf5_file import new_hdf5_file
-from elmo_plugin.elmo.hdf5_layout import DatasetKeys
-from elmo_plugin.elmo.shards import Shard, ShardFolder, ShardWriter, cut, read_shard
+from elmo_plugin.embedding.embedder_api import ElmoEmbedder
+from elmo_plugin.embedding.engines import Engine, ThisProcess
+from elmo_plugin.embedding.hdf5_file import new_hdf5_file
+from elmo_plugin.embedding.hdf5_layout import DatasetKeys
+from elmo_plugin.embedding.shards import Shard, ShardFolder, ShardWriter, cut, read_shard
 from elmo_plugin.files import replacing
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ DEFAULT_SHARD_SIZE = 1024
 
 
 class EmbeddingJob:
-    """Embeds tokenised sentences, one a line, into `output_file`; see `elmo_plugin.elmo.hdf5_layout` for what is in it.
+    """Embeds tokenised sentences, one a line, into `output_file`, laid out as `hdf5_layout.py` describes.
 
     The lines are cut into shards of `shard_size` (rounded up to whole batches), each of which is embedded into a file
     of its own in the folder `output_file` + ".partial". In the end the shards are merged, the output file takes its

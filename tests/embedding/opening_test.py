@@ -2,8 +2,8 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm import BiLmSource, sources
-from elmo_plugin.elmo import opening
-from elmo_plugin.elmo.opening import open_embedder
+from elmo_plugin.embedding import opening
+from elmo_plugin.embedding.opening import open_embedder
 
 
 def test_a_bilm_is_named_by_its_files(bilm_files):

@@ -5,7 +5,7 @@ import numpy
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.elmo.hdf5_layout import DatasetKeys, check_sentence_key, select_layers
+from elmo_plugin.embedding.hdf5_layout import DatasetKeys, check_sentence_key, select_layers
 
 LAYERS = numpy.arange(24, dtype=numpy.float32).reshape(3, 2, 4)
 

@@ -10,7 +10,7 @@ from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 
 from elmo_plugin import ElmoEmbedder
 from elmo_plugin.bilm import BiLmSource
-from elmo_plugin.elmo import embedder_api
+from elmo_plugin.embedding import embedder_api
 
 SENTENCES = [["The", "cat", "sat", "."], ["Hello"], [], ["naïve", "\U0001f600"]]
 

@@ -12,8 +12,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.nn.util import move_to_device
 
 from elmo_plugin.characters import CharacterMapping
-from elmo_plugin.elmo.embedder_api import ElmoEmbedder
-from elmo_plugin.elmo.hdf5_file import new_hdf5_file
+from elmo_plugin.embedding.embedder_api import ElmoEmbedder
+from elmo_plugin.embedding.hdf5_file import new_hdf5_file
 from elmo_plugin.files import replacing
 
 _HDF5_ENDINGS = (".hdf5", ".h5")

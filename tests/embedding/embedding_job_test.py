@@ -10,9 +10,9 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin import ElmoEmbedder
-from elmo_plugin.elmo.embedding_job import EmbeddingJob
-from elmo_plugin.elmo.engines import Processes
-from elmo_plugin.elmo.shards import ShardWriter
+from elmo_plugin.embedding.embedding_job import EmbeddingJob
+from elmo_plugin.embedding.engines import Processes
+from elmo_plugin.embedding.shards import ShardWriter
 
 SENTENCES = [f"line {number} has " + "more " * (number % 5) + "words" for number in range(20)]
 WRITER = ShardWriter(batch_size=6)

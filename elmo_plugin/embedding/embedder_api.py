@@ -11,8 +11,8 @@ from allennlp.nn.util import move_to_device
 
 from elmo_plugin.bilm import BiLm, BiLmSource
 from elmo_plugin.characters import CharacterMapping
-from elmo_plugin.elmo.hdf5_file import new_hdf5_file
-from elmo_plugin.elmo.hdf5_layout import DatasetKeys, check_layers, select_layers
+from elmo_plugin.embedding.hdf5_file import new_hdf5_file
+from elmo_plugin.embedding.hdf5_layout import DatasetKeys, check_layers, select_layers
 
 MAX_TOKENS_PER_BATCH = 4096
 """Padding included. At the paper's size a token takes some 60 KB while its batch is run."""
@@ -118,8 +118,8 @@ class ElmoEmbedder:
     ) -> None:
         """Embeds a file of tokenised sentences, one a line, into HDF5 datasets keyed by line index from 0.
 
-        The layout is that of `elmo_plugin.elmo.hdf5_layout`; `output_format` is `all`, `top` or `average`. The output
-        file appears when it is complete. `allennlp elmo` does the same, and can be interrupted.
+        `hdf5_layout.py` describes the layout; `output_format` is `all`, `top` or `average`. The output file appears
+        when it is complete. `allennlp elmo` does the same, and can be interrupted.
         """
         check_layers(output_format)
         with new_hdf5_file(output_file_path) as (output, check):

@@ -11,10 +11,10 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin import ElmoEmbedder
-from elmo_plugin.elmo import engines
-from elmo_plugin.elmo.embedding_job import EmbeddingJob
-from elmo_plugin.elmo.engines import Processes, Ray, ThisProcess
-from elmo_plugin.elmo.shards import ShardWriter
+from elmo_plugin.embedding import engines
+from elmo_plugin.embedding.embedding_job import EmbeddingJob
+from elmo_plugin.embedding.engines import Processes, Ray, ThisProcess
+from elmo_plugin.embedding.shards import ShardWriter
 
 SENTENCES = [f"line {number} has some words" for number in range(40)]
 

@@ -18,9 +18,9 @@ import torch
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm import BiLm, checkpoint
-from elmo_plugin.elmo.embedder_api import ElmoEmbedder
-from elmo_plugin.elmo.hdf5_file import new_hdf5_file
-from elmo_plugin.elmo.shards import Shard, ShardFolder, ShardWriter
+from elmo_plugin.embedding.embedder_api import ElmoEmbedder
+from elmo_plugin.embedding.hdf5_file import new_hdf5_file
+from elmo_plugin.embedding.shards import Shard, ShardFolder, ShardWriter
 from elmo_plugin.files import replacing
 
 _SHARDS_AHEAD = 2  # a worker's: one in work, one waiting

@@ -18,8 +18,8 @@ import numpy
 from allennlp.common.checks import ConfigurationError
 from filelock import FileLock, Timeout
 
-from elmo_plugin.elmo.embedder_api import ElmoEmbedder
-from elmo_plugin.elmo.hdf5_layout import OUTPUT_FORMATS, select_layers
+from elmo_plugin.embedding.embedder_api import ElmoEmbedder
+from elmo_plugin.embedding.hdf5_layout import OUTPUT_FORMATS, select_layers
 from elmo_plugin.files import replacing
 
 _SENTENCES = "sentences"

@@ -4,8 +4,8 @@ import h5py
 import numpy
 import pytest
 
-from elmo_plugin.elmo import hdf5_file
-from elmo_plugin.elmo.hdf5_file import new_hdf5_file
+from elmo_plugin.embedding import hdf5_file
+from elmo_plugin.embedding.hdf5_file import new_hdf5_file
 
 
 def test_the_file_appears_when_it_is_complete(tmp_path):
