@@ -5,12 +5,13 @@
 #     make test PYTHON=/path/to/python3.11    # with an interpreter of your choice
 
 # The first of these that starts: a name on the PATH may belong to a version manager that has no such Python.
-PYTHON ?= $(shell for name in python3.11 python3; do $$name --version >/dev/null 2>&1 && echo $$name && break; done)
+PYTHON ?= $(or $(shell for name in python3.11 python3; do $$name --version >/dev/null 2>&1 && echo $$name && break; done),\
+	python3)
 PYTEST_ARGS =
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Written last: it exists only after a complete installation.
+# Written last, by a complete installation: where it was made and with which Python.
 STAMP := $(VENV)/.installed
 # Errors only: pip's warnings are about the caller's own pip settings.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
@@ -66,52 +67,28 @@ clean:  ## Remove .venv, caches and builds
 
 # ---- The environment ----
 
-# Refuses an interpreter that is too old or doesn't start.
-CHECK_PYTHON = found=$$($(or $(PYTHON),python3.11) --version 2>&1 | head -n 1); \
-	case "$$found" in \
-		"Python 3.1"[1-9]* | "Python 3."[2-9][0-9]*) exit 0 ;; \
-		"Python "*) problem="is $$found" ;; \
-		*) problem="can't be run ($$found)" ;; \
-	esac; \
-	echo "elmo-plugin needs Python 3.11 or newer, but '$(or $(PYTHON),python3.11)' $$problem." \
-		"Install Python 3.11, or name an interpreter: make $(or $(MAKECMDGOALS),install) PYTHON=/path/to/python3.11" >&2; \
-	exit 1
-
-# A virtual environment works only where it was made: its scripts and the editable install name absolute paths.
-# 'activate' says where that was; the venv module writes it after all else, so a half-made environment has none.
-VENV_IS_HERE = here="$$(pwd -P)/$(VENV)"; test -x $(BIN)/python && \
-	grep -qsF -e "VIRTUAL_ENV=$$here" -e "VIRTUAL_ENV=\"$$here" -e "VIRTUAL_ENV='$$here" $(BIN)/activate
-VENV_STARTS = $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
-
-# Without PYTHON=... any .venv with a new enough Python will do; with it, .venv has to be of the interpreter asked for.
-BASE_PYTHON = -c 'import os, sys; print(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))' 2>/dev/null
-VENV_IS_OF_PYTHON = $(if $(filter file,$(origin PYTHON)),true,\
-	test "$$($(BIN)/python $(BASE_PYTHON))" = "$$($(PYTHON) $(BASE_PYTHON))")
-
-ifneq ($(shell { $(VENV_IS_HERE); } && $(VENV_IS_OF_PYTHON) && echo yes),yes)
+# A .venv that isn't complete is made again, and so is one that was moved (its scripts name absolute paths), one that is
+# older than the requirements, and one of another Python than PYTHON=... asks for.
+VENV_IS_GOOD = test -x $(BIN)/python && grep -qsxF '$(CURDIR)' $(STAMP) \
+	$(if $(filter file,$(origin PYTHON)),,&& grep -qsxF "$$($(PYTHON) --version)" $(STAMP))
+ifneq ($(shell $(VENV_IS_GOOD) && echo yes),yes)
 $(STAMP): FORCE
 endif
 
 $(STAMP): $(REQUIREMENTS) setup.cfg setup.py pyproject.toml elmo_plugin_startup.pth
-	@$(CHECK_PYTHON)
-	@rm -f $@
-	@{ $(VENV_IS_HERE); } && $(VENV_STARTS) && $(VENV_IS_OF_PYTHON) || { \
-		echo "Creating $(VENV) with $$($(PYTHON) --version)"; \
-		rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
-	@# pip writes INSTALLER when all other files of a package are in place: a package without it was interrupted. With
-	@# its metadata gone, pip installs it again. '~' folders are what pip had put aside meanwhile.
-	@for package in $(VENV)/lib/python*/site-packages/*.dist-info; do \
-		test -e "$$package/INSTALLER" || rm -rf "$$package"; done
-	@rm -rf $(VENV)/lib/python*/site-packages/~*
-	@echo "Installing the packages in requirements/living.txt and requirements/dev.txt (a few minutes the first time)"
-	@# An AllenNLP that is there already would be reported for the pins that are passed over below.
-	@$(PIP) install --no-warn-conflicts -r requirements/living.txt -r requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "elmo-plugin needs Python 3.11 or newer, but '$(PYTHON)' gives: $$($(PYTHON) --version 2>&1 | head -n 1)." \
+			"Name an interpreter: make $(or $(MAKECMDGOALS),install) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Creating $(VENV) with $$($(PYTHON) --version)"
+	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
+	@echo "Installing the packages in requirements/living.txt and requirements/dev.txt (a few minutes)"
+	@$(PIP) install -r requirements/living.txt -r requirements/dev.txt
 	@echo "Installing the packages in requirements/archived.txt without the dependencies they ask for"
 	@$(PIP) install --no-deps -r requirements/archived.txt
 	@echo "Installing the plugin itself, editable"
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@echo "Trying whether AllenNLP starts"
+	@echo "Checking that AllenNLP starts"
 	@$(BIN)/python -c "import allennlp.commands"
-	@touch $@
+	@printf '%s\n' '$(CURDIR)' "$$($(PYTHON) --version)" > $@
 
 FORCE:
