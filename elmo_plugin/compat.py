@@ -28,6 +28,7 @@ from allennlp.common import util as common_util
 from allennlp.common.checks import ConfigurationError
 from allennlp.models import archival
 from allennlp.models.model import Model
+from allennlp.modules.seq2vec_encoders import cnn_encoder
 from allennlp.nn.parallel import ddp_accelerator
 from allennlp.training import gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import pytorch_lr_schedulers
@@ -256,6 +257,21 @@ def mixed_precision_names() -> None:
     amp = SimpleNamespace(autocast=_autocast, GradScaler=functools.partial(torch.amp.GradScaler, "cuda"))
     for module in (gradient_descent_trainer, ddp_accelerator):
         module.amp = amp  # type: ignore[attr-defined]
+
+
+def _pooled_padding_depends_on_precision() -> bool:
+    lowest = cnn_encoder.min_value_of_dtype  # type: ignore[attr-defined]
+    return lowest(torch.float16) != lowest(torch.float32)
+
+
+@_repair(_pooled_padding_depends_on_precision)
+def cnn_in_half_precision() -> None:
+    """`CnnEncoder` adds the lowest number of its activations' precision at padding, and sets to 0 what is then equal to
+    the lowest of the pooled values' precision. The sum is in single precision, so that in mixed precision the two are
+    different numbers and words shorter than a filter keep -65504 (AllenNLP 2.10.1, any torch). One number for both.
+    """
+    lowest = torch.finfo(torch.float32).min
+    cnn_encoder.min_value_of_dtype = lambda dtype: lowest  # type: ignore[attr-defined]
 
 
 # ---- Asking for a GPU ----

@@ -20,10 +20,11 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DataLoader, Vocabulary
 from allennlp.data.dataset_readers import SequenceTaggingDatasetReader
 from allennlp.models import Model, archival
+from allennlp.modules.seq2vec_encoders import CnnEncoder, cnn_encoder
 from allennlp.nn.initializers import PretrainedModelInitializer
 from allennlp.nn.parallel import ddp_accelerator
 from allennlp.nn.parallel.ddp_accelerator import DdpWrappedModel
-from allennlp.nn.util import read_state_dict
+from allennlp.nn.util import min_value_of_dtype, read_state_dict
 from allennlp.training import Checkpointer, GradientDescentTrainer, Trainer, gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.learning_rate_schedulers.pytorch_lr_schedulers import ReduceOnPlateauLearningRateScheduler
@@ -152,7 +153,9 @@ def is_needed(name: str) -> bool:
     return next(repair for repair in compat.REPAIRS if repair.name == name).is_needed()
 
 
-@pytest.mark.parametrize("name", ["numpy_in_checkpoints", "moving_average_after_recover", "device_numbers"])
+@pytest.mark.parametrize(
+    "name", ["numpy_in_checkpoints", "moving_average_after_recover", "device_numbers", "cnn_in_half_precision"]
+)
 def test_a_repair_that_looks_at_behaviour_is_not_needed_once_made(name):
     assert not is_needed(name)
 
@@ -418,6 +421,25 @@ def test_the_gradient_scaler_is_torch_s_undeprecated_one_for_cuda(module, recwar
     assert type(scaler) is torch.amp.GradScaler
     assert scaler._device == "cuda"
     assert not [warning for warning in recwarn if issubclass(warning.category, FutureWarning)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_word_shorter_than_a_filter_adds_nothing_in_mixed_precision(dtype):
+    encoder = CnnEncoder(embedding_dim=2, num_filters=3, ngram_filter_sizes=(2, 3))
+    letters, mask = torch.ones(2, 4, 2), torch.tensor([[True, False, False, False], [True, True, True, True]])
+    expected = encoder(letters, mask)
+    with torch.autocast("cpu", dtype=dtype):
+        vectors = encoder(letters, mask)
+    assert not vectors[0].any()
+    torch.testing.assert_close(vectors, expected, atol=0.02, rtol=0, check_dtype=False)
+
+
+def test_a_word_shorter_than_a_filter_keeps_its_padding_without_the_repair(monkeypatch):
+    monkeypatch.setattr(cnn_encoder, "min_value_of_dtype", min_value_of_dtype)
+    assert is_needed("cnn_in_half_precision")
+    encoder = CnnEncoder(embedding_dim=2, num_filters=3, ngram_filter_sizes=(2,))
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert encoder(torch.ones(1, 2, 2), torch.tensor([[True, False]])).min() < -60000
 
 
 # ---- Asking for a GPU ----

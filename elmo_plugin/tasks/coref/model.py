@@ -298,6 +298,8 @@ def _antecedent_scores(mention_scores: torch.Tensor, pair_scores: torch.Tensor) 
     num_spans, num_antecedents = pair_scores.shape
     places = torch.arange(num_spans, device=pair_scores.device).unsqueeze(1)
     antecedents = (places - 1 - torch.arange(num_antecedents, device=pair_scores.device)).clamp(min=0)
+    # Sums and their exponentials are in single precision under autocast too.
+    mention_scores = mention_scores.to(torch.promote_types(mention_scores.dtype, torch.float32))
     total = pair_scores + mention_scores.unsqueeze(1) + mention_scores[antecedents]
     return torch.cat([total.new_zeros(num_spans, 1), total], dim=1)
 

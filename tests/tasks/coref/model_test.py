@@ -78,6 +78,13 @@ def test_scores_are_those_of_mentions_and_pairs_and_nothing_scores_zero(task):
     assert antecedent_scores[1, 2] == -torch.inf
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_mixed_precision_adds_up_scores_in_single_precision(dtype):
+    span_scores, pair_scores = torch.full((3,), 1000.0, dtype=dtype), torch.full((3, 2), 0.25, dtype=dtype)
+    total = model_module._antecedent_scores(span_scores, pair_scores)
+    assert total.dtype == torch.float32 and (total[:, 1:] == 2000.25).all()
+
+
 def test_the_loss_of_a_batch_is_the_mean_of_its_documents(task):
     model = task.build()
     alone = [model(**task.tensors(model, [document]))["loss"].item() for document in DOCUMENTS]
