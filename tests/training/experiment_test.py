@@ -10,10 +10,10 @@ from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.models.archival import load_archive
 from allennlp.modules.elmo import Elmo as AllenNlpElmo
 from allennlp.modules.elmo import batch_to_ids
+from contract import logging_as_before
 
 from elmo_plugin.bilm import BiLmSource
 from elmo_plugin.commands.bilm_export import export
-from elmo_plugin.tasks.common.contract import logging_as_before
 
 FIXTURES = "fixtures/bilm_training"
 

@@ -6,13 +6,14 @@ them). The sums of all documents make the scores of a corpus.
 """
 
 from dataclasses import dataclass
-from typing import Any, Dict, Hashable, Iterable, List, NamedTuple, Sequence, Set
+from typing import Dict, Hashable, Iterable, List, NamedTuple, Sequence, Set
 
 import numpy
-import torch
-from allennlp.common.util import is_distributed
 from allennlp.training.metrics import Metric
 from scipy.optimize import linear_sum_assignment
+
+from elmo_plugin.tasks.common.processes import of_all_processes
+from elmo_plugin.tasks.coref.conll import read_documents
 
 Clustering = Sequence[Iterable[Hashable]]
 
@@ -98,6 +99,17 @@ class CoreferenceCounts:
         return "\n".join(lines) + "\n"
 
 
+def score_files(key_file: str, response_file: str) -> CoreferenceCounts:
+    """The counts of the documents of two files. Those that the response lacks have no cluster there."""
+    responses = {(document.id, document.part): document.clusters for document in read_documents(response_file)}
+    counts = CoreferenceCounts()
+    for document in read_documents(key_file):
+        counts.add_document(document.clusters, responses.pop((document.id, document.part), []))
+    if responses:
+        raise ValueError(f"{response_file} holds documents that {key_file} doesn't: {sorted(responses)}")
+    return counts
+
+
 @Metric.register("elmo::coref")
 class CoreferenceMetric(Metric):
     """The three metrics and their average, and the recall of mentions among the spans that weren't pruned.
@@ -124,7 +136,7 @@ class CoreferenceMetric(Metric):
             counts.add_document(gold_clusters, predicted_clusters)
             mentions = {mention for cluster in gold_clusters for mention in cluster}
             recall += Tally(len(mentions.intersection(spans)), len(mentions))
-        for tallies in _of_all_processes({**counts.tallies, "mentions": recall}):
+        for tallies in of_all_processes({**counts.tallies, "mentions": recall}):
             self._mentions += tallies.pop("mentions")
             for name, tally in tallies.items():
                 self._counts.tallies[name] += tally
@@ -183,11 +195,3 @@ def _disjoint(clusters: Clustering) -> List[Set]:
 
 def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else 0.0
-
-
-def _of_all_processes(tallies: Dict[str, Tally]) -> List[Dict[str, Tally]]:
-    if not is_distributed():
-        return [tallies]
-    gathered: List[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(gathered, tallies)
-    return gathered

@@ -7,6 +7,7 @@ from allennlp.data import Instance, Token
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.predictor import ConllPredictor
+from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.coref.conll import format_document
 
 
@@ -35,7 +36,7 @@ class CoreferencePredictor(ConllPredictor):
 
         allennlp predict model.tar.gz test.v4_gold_conll --use-dataset-reader --batch-size 1 --silent \
             --predictor-args '{"output_format": "conll"}' --output-file predictions.conll
-        python -m elmo_plugin.tasks.coref test.v4_gold_conll predictions.conll
+        allennlp elmo-score coref test.v4_gold_conll predictions.conll
     """
 
     def predict(self, document: str) -> JsonDict:
@@ -64,9 +65,7 @@ class CoreferencePredictor(ConllPredictor):
 
 
 def _is_list_of_sentences(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(sentence, list) and all(isinstance(word, str) for word in sentence) for sentence in value
-    )
+    return isinstance(value, list) and all(is_words(sentence) for sentence in value)
 
 
 def _speakers_of_words(json_dict: JsonDict, sentences: List[List[str]]) -> Any:

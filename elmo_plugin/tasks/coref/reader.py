@@ -1,6 +1,7 @@
 """DatasetReader "elmo::coref": whole documents with their coreference."""
 
 import re
+from itertools import islice
 from os import PathLike
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -11,6 +12,7 @@ from allennlp.data.fields import LabelField, ListField, MetadataField, TensorFie
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_plugin.tasks.common.conll2012 import find_files
+from elmo_plugin.tasks.common.words import joined
 from elmo_plugin.tasks.coref.conll import NO_SPEAKER, Clusters, Document, read_documents
 from elmo_plugin.text import RuleBasedSentenceSplitter, RuleBasedTokenizer
 
@@ -142,14 +144,9 @@ def _compiled(genre_pattern: str) -> "re.Pattern[str]":
 
 def _joined(sentences: List[Sequence[str]]) -> Tuple[List[List[Token]], str]:
     """The words as tokens of a text with a space between each two, and that text."""
-    tokens: List[List[Token]] = []
-    start = 0
-    for sentence in sentences:
-        tokens.append([])
-        for word in sentence:
-            tokens[-1].append(Token(word, idx=start, idx_end=start + len(word)))
-            start += len(word) + 1
-    return tokens, " ".join(word for sentence in sentences for word in sentence)
+    words = [word for sentence in sentences for word in sentence]
+    tokens = iter(joined(words))
+    return [list(islice(tokens, len(sentence))) for sentence in sentences], " ".join(words)
 
 
 def _numbered(speakers: List[str]) -> torch.Tensor:

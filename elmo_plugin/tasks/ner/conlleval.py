@@ -1,6 +1,6 @@
 """The scorer of the CoNLL shared tasks, conlleval, in Python: the same counts, the same report.
 
-    python -m elmo_plugin.tasks.ner predictions.txt
+    allennlp elmo-score ner predictions.txt
 
 prints the report on a file of predictions: a token a line, with its gold tag and its predicted tag in the last two
 columns, and a blank line after each sentence.

@@ -1,11 +1,10 @@
 """Span F1 as conlleval counts it, for a trainer."""
 
-from typing import Dict, List, Sequence
+from typing import Dict, Sequence
 
-import torch
-from allennlp.common.util import is_distributed
 from allennlp.training.metrics import Metric
 
+from elmo_plugin.tasks.common.processes import of_all_processes
 from elmo_plugin.tasks.ner.conlleval import ConllCounts
 
 
@@ -27,7 +26,7 @@ class ConllMetric(Metric):
         counts = ConllCounts()
         for gold, predicted in zip(gold_tags, predicted_tags, strict=True):
             counts.add_sentence(gold, predicted)
-        for each in _of_all_processes(counts):
+        for each in of_all_processes(counts):
             self._counts.add(each)
 
     def get_metric(self, reset: bool = False) -> Dict[str, float]:
@@ -44,12 +43,3 @@ class ConllMetric(Metric):
 
     def reset(self) -> None:
         self._counts = ConllCounts()
-
-
-def _of_all_processes(counts: ConllCounts) -> List[ConllCounts]:
-    """The counts of each process in distributed training; they may have met different types, so no tensor would do."""
-    if not is_distributed():
-        return [counts]
-    gathered: List[ConllCounts] = [counts] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(gathered, counts)
-    return gathered

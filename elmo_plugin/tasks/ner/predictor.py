@@ -1,6 +1,6 @@
 """Predictor "elmo::ner": a sentence -> the entities in it."""
 
-from typing import Any, Dict, List, Type, Union
+from typing import Any, Dict, List
 
 from allennlp.common.util import JsonDict
 from allennlp.data import Instance, Token
@@ -8,6 +8,7 @@ from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.predictor import ConllPredictor
 from elmo_plugin.tasks.common.spans import Span, chunks
+from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.ner.conlleval import format_sentence
 
 
@@ -32,7 +33,7 @@ class NerPredictor(ConllPredictor):
 
         allennlp predict model.tar.gz test.txt --use-dataset-reader --batch-size 64 --silent \
             --predictor-args '{"output_format": "conll"}' --output-file predictions.txt
-        python -m elmo_plugin.tasks.ner predictions.txt
+        allennlp elmo-score ner predictions.txt
     """
 
     def predict(self, sentence: str) -> JsonDict:
@@ -47,16 +48,12 @@ class NerPredictor(ConllPredictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         text = json_dict["tokens"] if "tokens" in json_dict else json_dict.get("sentence")
-        if not _is_text(text, list if "tokens" in json_dict else str):
+        if not (is_words(text) if "tokens" in json_dict else isinstance(text, str)):
             raise ValueError(
                 'predictor elmo::ner needs {"sentence": "some text"} or {"tokens": ["some", "words"]}, got '
                 f"{json_dict}"
             )
         return self._dataset_reader.text_to_instance(text)
-
-
-def _is_text(text: Any, expected: Union[Type[str], Type[list]]) -> bool:
-    return isinstance(text, expected) and all(isinstance(part, str) for part in text)
 
 
 def _with_entities(output: JsonDict, instance: Instance) -> JsonDict:

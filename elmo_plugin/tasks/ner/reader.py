@@ -11,6 +11,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_plugin.files import numbered_lines
 from elmo_plugin.tasks.common.spans import SCHEMES, TagError, check_scheme, convert_tags, detect_scheme
+from elmo_plugin.tasks.common.words import joined
 from elmo_plugin.text import RuleBasedTokenizer
 
 DOCUMENT_START = "-DOCSTART-"
@@ -76,7 +77,8 @@ class NerReader(DatasetReader):
             sentence = text
         else:
             # Words have no places in a text yet, and some tokenizers give none.
-            tokens, sentence = _joined([str(token) for token in tokens])
+            words = [str(token) for token in tokens]
+            tokens, sentence = joined(words), " ".join(words)
         text_field = TextField(tokens)
         fields: Dict[str, Field] = {
             "tokens": text_field,
@@ -114,16 +116,6 @@ class NerReader(DatasetReader):
         else:
             hint = f"correct it; the schemes are {', '.join(SCHEMES)}"
         return f"{place}: {error} ({hint})"
-
-
-def _joined(words: List[str]) -> Tuple[List[Token], str]:
-    """The words as tokens of a sentence with a space between each two, and that sentence."""
-    tokens: List[Token] = []
-    start = 0
-    for word in words:
-        tokens.append(Token(word, idx=start, idx_end=start + len(word)))
-        start += len(word) + 1
-    return tokens, " ".join(words)
 
 
 def _sentences(file_path: str) -> Iterator[List[_Row]]:

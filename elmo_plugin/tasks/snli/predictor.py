@@ -1,10 +1,12 @@
 """Predictor "elmo::snli": one pair of sentences -> its label."""
 
-from typing import Any, List, Union
+from typing import List, Union
 
 from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
+
+from elmo_plugin.tasks.common.words import is_text
 
 
 @Predictor.register("elmo::snli")
@@ -31,13 +33,9 @@ class SnliPredictor(Predictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         for name in ("premise", "hypothesis"):
-            if not _is_text(json_dict.get(name)):
+            if not is_text(json_dict.get(name)):
                 raise ValueError(
                     'predictor elmo::snli needs {"premise": ..., "hypothesis": ...}, each a sentence or a list of '
                     f"tokens; {name!r} is {json_dict.get(name)!r} in {json_dict}"
                 )
         return self._dataset_reader.text_to_instance(json_dict["premise"], json_dict["hypothesis"])
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(token, str) for token in value))

@@ -5,12 +5,12 @@ import re
 import string
 from collections import Counter
 from os import PathLike
-from typing import Any, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Union
 
-import torch
-from allennlp.common.util import is_distributed
 from allennlp.training.metrics import Metric
 
+from elmo_plugin.files import replacing
+from elmo_plugin.tasks.common.processes import of_all_processes
 from elmo_plugin.tasks.squad.reader import load_articles, questions_of
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -69,7 +69,7 @@ class SquadMetric(Metric):
         """
         scores = [score(prediction, each) for prediction, each in zip(predictions, answers, strict=True) if each]
         sums = (sum(each.exact_match for each in scores), sum(each.f1 for each in scores), len(scores))
-        for exact_matches, f1s, num_questions in _of_all_processes(sums):
+        for exact_matches, f1s, num_questions in of_all_processes(sums):
             self._sums = Scores(self._sums.exact_match + exact_matches, self._sums.f1 + f1s)
             self._num_questions += num_questions
 
@@ -83,15 +83,6 @@ class SquadMetric(Metric):
     def reset(self) -> None:
         self._sums = Scores(0.0, 0.0)
         self._num_questions = 0
-
-
-def _of_all_processes(sums: Tuple[float, float, int]) -> List[Tuple[float, float, int]]:
-    """The sums of each process in distributed training."""
-    if not is_distributed():
-        return [sums]
-    gathered = [sums] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(gathered, sums)
-    return gathered
 
 
 def evaluate(data_file: str, predictions: Dict[str, str]) -> Dict[str, float]:
@@ -109,23 +100,54 @@ def evaluate(data_file: str, predictions: Dict[str, str]) -> Dict[str, float]:
     return {name: 100.0 * total / num_questions for name, total in zip(Scores._fields, sums, strict=True)}
 
 
-def write_predictions(outputs: Iterable[Dict[str, Any]], file_path: Union[str, PathLike]) -> int:
-    """Writes the answers in the predictor's `outputs` for the script, `{"<id>": "<answer>", ...}`, one at a time.
-
-    Returns how many there are.
+def read_predictions(file_path: str) -> Dict[str, str]:
+    """Answers by question id: those in the lines that `allennlp predict --use-dataset-reader` writes, or a file in the
+    script's own format, `{"<id>": "<answer>", ...}`.
     """
-    seen: Set[str] = set()
-    with open(file_path, "w", encoding="utf-8") as file:
-        for output in outputs:
-            question_id = output.get("id")
-            if not isinstance(question_id, str) or not question_id:
-                raise ValueError(
-                    f"a prediction has no id, by which the script could find its question: {str(output)[:200]}"
-                )
-            if question_id in seen:
-                raise ValueError(f"two predictions have the id {question_id!r}")
-            file.write(",\n" if seen else "{\n")
-            file.write(f"{json.dumps(question_id)}: {json.dumps(output['answer'], ensure_ascii=False)}")
-            seen.add(question_id)
-        file.write("\n}\n" if seen else "{}\n")
-    return len(seen)
+    with open(file_path, encoding="utf-8") as file:
+        try:
+            first = json.loads(file.readline())
+        except json.JSONDecodeError:
+            first = None
+        file.seek(0)
+        if isinstance(first, dict) and {"id", "answer"} <= first.keys():
+            return _by_id(_outputs(file, file_path), file_path)
+        try:
+            answers = json.load(file)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{file_path}, line {error.lineno}: not JSON ({error.msg})") from error
+    if not isinstance(answers, dict) or not all(isinstance(answer, str) for answer in answers.values()):
+        raise ValueError(
+            f"{file_path}: expected the lines that 'allennlp predict --use-dataset-reader' writes, or one object of "
+            'answers by question id, {"<id>": "<answer>", ...}'
+        )
+    return answers
+
+
+def write_predictions(answers: Dict[str, str], file_path: Union[str, PathLike]) -> None:
+    """Writes answers by question id for the script."""
+    with replacing(file_path) as temporary:
+        temporary.write_text(json.dumps(answers, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+def _outputs(lines: Iterable[str], file_path: str) -> Iterator[Dict[str, Any]]:
+    for line_number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{file_path}, line {line_number}: not JSON ({error})") from error
+
+
+def _by_id(outputs: Iterable[Dict[str, Any]], file_path: str) -> Dict[str, str]:
+    answers: Dict[str, str] = {}
+    for output in outputs:
+        question_id = output.get("id")
+        if not isinstance(question_id, str) or not question_id:
+            raise ValueError(
+                f"{file_path}: a prediction has no id, by which its question could be found: {str(output)[:200]}"
+            )
+        if question_id in answers:
+            raise ValueError(f"{file_path}: two predictions have the id {question_id!r}")
+        answers[question_id] = output["answer"]
+    return answers

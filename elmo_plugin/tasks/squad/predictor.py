@@ -1,10 +1,12 @@
 """Predictor "elmo::squad": a passage and a question -> the answer."""
 
-from typing import Any, List, Union
+from typing import List, Union
 
 from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
+
+from elmo_plugin.tasks.common.words import is_text
 
 
 @Predictor.register("elmo::squad")
@@ -31,8 +33,8 @@ class SquadPredictor(Predictor):
 
         allennlp predict model.tar.gz dev-v1.1.json --use-dataset-reader --batch-size 32 --silent \
             --output-file out.jsonl
-        python -m elmo_plugin.tasks.squad write out.jsonl predictions.json
-        python -m elmo_plugin.tasks.squad evaluate dev-v1.1.json predictions.json
+        allennlp elmo-score squad dev-v1.1.json out.jsonl --write-answers predictions.json
+        python evaluate-v1.1.py dev-v1.1.json predictions.json
     """
 
     def predict(self, passage: Union[str, List[str]], question: Union[str, List[str]]) -> JsonDict:
@@ -40,7 +42,7 @@ class SquadPredictor(Predictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         for name in ("passage", "question"):
-            if not _is_text(json_dict.get(name)):
+            if not is_text(json_dict.get(name)):
                 raise ValueError(
                     'predictor elmo::squad needs {"passage": ..., "question": ...}, each a text or a list of tokens; '
                     f"{name!r} is {json_dict.get(name)!r} in {json_dict}"
@@ -49,7 +51,3 @@ class SquadPredictor(Predictor):
         if not isinstance(question_id, str):
             raise ValueError(f"predictor elmo::squad: 'id' must be a string, not {question_id!r}")
         return self._dataset_reader.text_to_instance(json_dict["question"], json_dict["passage"], None, question_id)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(token, str) for token in value))

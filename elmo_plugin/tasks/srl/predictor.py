@@ -7,6 +7,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.spans import chunks
+from elmo_plugin.tasks.common.words import is_words, joined
 
 
 class _Text(NamedTuple):
@@ -42,7 +43,7 @@ class SrlPredictor(Predictor):
 
         allennlp predict model.tar.gz test.gold_conll --use-dataset-reader --batch-size 64 --silent \
             --output-file predictions.jsonl
-        python -m elmo_plugin.tasks.srl predictions.jsonl --gold-props gold.txt --predicted-props predicted.txt
+        allennlp elmo-score srl predictions.jsonl --gold-props gold.txt --predicted-props predicted.txt
         perl srl-eval.pl gold.txt predicted.txt
 
     Each of its lines has one predicate: the keys `tokens`, `predicate_index`, `tags`, `gold_tags` and `place`.
@@ -77,7 +78,7 @@ class SrlPredictor(Predictor):
 
     def _text(self, json_dict: JsonDict) -> _Text:
         words, sentence = json_dict.get("tokens"), json_dict.get("sentence")
-        if isinstance(words, list) and all(isinstance(word, str) for word in words):
+        if is_words(words):
             text = _joined(words)
         elif words is None and isinstance(sentence, str):
             tokens = self._dataset_reader.tokenize(sentence)  # type: ignore[attr-defined]
@@ -116,13 +117,7 @@ def _check_indices(indices: Any, text: _Text) -> None:
 
 
 def _joined(words: List[str]) -> _Text:
-    """The words with a space between each two."""
-    places = []
-    start = 0
-    for word in words:
-        places.append((start, start + len(word)))
-        start += len(word) + 1
-    return _Text(" ".join(words), words, places)
+    return _Text(" ".join(words), words, [(token.idx, token.idx_end) for token in joined(words)])
 
 
 def _frame(text: _Text, predicate_index: int, tags: List[str]) -> Dict[str, Any]:

@@ -1,8 +1,11 @@
 """The scorer of CoNLL-2005, srl-eval.pl, in Python: the same counts, the same report, and the files that it reads."""
 
+import json
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from itertools import groupby
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from elmo_plugin.tasks.common.spans import chunks
 from elmo_plugin.tasks.srl.conll import CONTINUATION, PREDICATE, Frame
@@ -138,6 +141,44 @@ def tags_to_brackets(tags: Sequence[str]) -> List[str]:
         brackets[start] = f"({label}{brackets[start]}"
         brackets[end - 1] += ")"
     return brackets
+
+
+def score_file(file_path: str, gold_props: Optional[str] = None, predicted_props: Optional[str] = None) -> str:
+    """The report on the lines that `allennlp predict --use-dataset-reader` writes, a sentence at a time."""
+    counts, num_sentences = SrlCounts(), 0
+    with ExitStack() as stack:
+        outputs = {
+            name: stack.enter_context(open(path, "w", encoding="utf-8"))
+            for name, path in (("gold_tags", gold_props), ("tags", predicted_props))
+            if path is not None
+        }
+        for predicates in _sentences(file_path):
+            num_sentences += 1
+            for predicate in predicates:
+                counts.add_proposition(predicate["gold_tags"], predicate["tags"])
+            for name, output in outputs.items():
+                frames = [Frame(predicate["predicate_index"], predicate[name]) for predicate in predicates]
+                output.write(format_props(predicates[0]["tokens"], frames))
+    return counts.report(num_sentences)
+
+
+def _sentences(file_path: str) -> Iterator[List[Dict[str, Any]]]:
+    with open(file_path, encoding="utf-8") as file:
+        yield from (list(group) for _, group in groupby(_predicates(file_path, file), lambda each: each["place"]))
+
+
+def _predicates(file_path: str, lines: Any) -> Iterator[Dict[str, Any]]:
+    expected = {"tokens", "predicate_index", "tags", "gold_tags", "place"}
+    for line_number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        predicate = json.loads(line)
+        if not isinstance(predicate, dict) or not expected <= predicate.keys():
+            raise ValueError(
+                f"{file_path}, line {line_number}: expected a predicate with the keys {', '.join(sorted(expected))}, "
+                "which 'allennlp predict --use-dataset-reader' writes"
+            )
+        yield predicate
 
 
 def _percentages(correct: int, excess: int, missed: int) -> Tuple[float, float, float]:

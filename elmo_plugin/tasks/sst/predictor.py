@@ -7,6 +7,8 @@ from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.words import is_text
+
 
 @Predictor.register("elmo::sst")
 class SentimentPredictor(Predictor):
@@ -27,7 +29,7 @@ class SentimentPredictor(Predictor):
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         given = [key for key in ("sentence", "tokens") if key in json_dict]
-        if len(given) != 1:
+        if len(given) != 1 or not is_text(json_dict[given[0]]):
             raise ConfigurationError(
                 'the input must have either "sentence", a text, or "tokens", a list of words, such as '
                 f'{{"sentence": "A lovely film."}}; got {json_dict}'

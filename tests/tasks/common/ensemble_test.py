@@ -12,10 +12,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, Vocabulary
 from allennlp.models import Model, load_archive
 from allennlp.predictors import Predictor
+from contract import logging_as_before
 from torch.testing import assert_close
 
 import elmo_plugin.tasks.snli  # noqa: F401
-from elmo_plugin.tasks.common.contract import logging_as_before
 from elmo_plugin.tasks.common.ensemble import RECORD_NAME, Ensemble
 
 PAIRS = [

@@ -3,10 +3,10 @@ import math
 import pytest
 from allennlp.commands import main as run_allennlp
 from allennlp.common import Params
+from contract import check_experiment
 
 import elmo_plugin.tasks.coref  # noqa: F401  (registers it)
-from elmo_plugin.tasks.common.contract import check_experiment
-from elmo_plugin.tasks.coref.__main__ import score_files
+from elmo_plugin.tasks.coref.metrics import score_files
 
 INPUTS = [
     {"document": "Ada Byron lives in Oslo. She likes it there, and Bo likes her."},

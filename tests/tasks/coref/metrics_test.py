@@ -2,9 +2,8 @@ import pytest
 from allennlp.training.metrics import Metric
 
 from elmo_plugin.tasks.coref import CoreferenceMetric
-from elmo_plugin.tasks.coref.__main__ import score_files
 from elmo_plugin.tasks.coref.conll import format_document
-from elmo_plugin.tasks.coref.metrics import CoreferenceCounts
+from elmo_plugin.tasks.coref.metrics import CoreferenceCounts, score_files
 
 
 def counts_of(gold, predicted):

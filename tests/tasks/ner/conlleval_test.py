@@ -1,5 +1,3 @@
-import runpy
-
 import pytest
 
 from elmo_plugin.tasks.ner.conlleval import ConllCounts, as_conll_tags, count_file, format_sentence
@@ -122,10 +120,3 @@ def test_a_line_without_two_tags_is_named(tmp_path):
 def test_sequences_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match="2 gold tags but 1 predicted"):
         ConllCounts().add_sentence(["O", "O"], ["O"])
-
-
-def test_the_module_prints_the_report_on_a_file(tmp_path, monkeypatch, capsys):
-    (tmp_path / "predictions.txt").write_text(PREDICTIONS, encoding="utf-8")
-    monkeypatch.setattr("sys.argv", ["ner", str(tmp_path / "predictions.txt")])
-    runpy.run_module("elmo_plugin.tasks.ner", run_name="__main__")
-    assert capsys.readouterr().out == REPORT

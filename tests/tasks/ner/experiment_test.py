@@ -6,9 +6,9 @@ from allennlp.commands import main as run_allennlp
 from allennlp.common import Params
 from allennlp.data import Batch, DatasetReader, Vocabulary
 from allennlp.models import Model
+from contract import check_experiment
 
 import elmo_plugin.tasks.ner  # noqa: F401  (registers it)
-from elmo_plugin.tasks.common.contract import check_experiment
 from elmo_plugin.tasks.ner.conlleval import count_file
 
 INPUTS = [

@@ -1,8 +1,8 @@
 import pytest
 from allennlp.common import Params
+from contract import check_experiment
 
 import elmo_plugin.tasks.snli  # noqa: F401
-from elmo_plugin.tasks.common.contract import check_experiment
 
 INPUTS = [
     {"premise": "A girl paints.", "hypothesis": "A child is happy today, and sings."},

@@ -8,11 +8,11 @@ from allennlp.commands.train import train_model_from_file
 from allennlp.common import Params
 from allennlp.models import load_archive
 from allennlp.training import GradientDescentTrainer
+from contract import check_experiment, logging_as_before
 from torch.testing import assert_close
 
 import elmo_plugin.tasks.squad  # noqa: F401
-from elmo_plugin.tasks.common.contract import check_experiment, logging_as_before
-from elmo_plugin.tasks.squad.__main__ import main as run_squad
+from elmo_plugin.tasks.squad.metrics import evaluate, read_predictions
 
 INPUTS = [
     {"passage": "The boat left Sel at noon. It was red.", "question": "When did the boat leave?", "id": "q1"},
@@ -86,17 +86,14 @@ def test_recovered_run_ends_as_an_uninterrupted_one(root, tmp_path, monkeypatch)
     assert_close(train(tmp_path / "killed", recover=True), expected, rtol=0, atol=0)
 
 
-def test_predictions_on_a_file_score_as_the_model_says(root, tmp_path, monkeypatch, capsys):
+def test_predictions_on_a_file_score_as_the_model_says(root, tmp_path, monkeypatch):
     monkeypatch.chdir(root)
     train(tmp_path / "run")
-    data, outputs, predictions = "fixtures/data/squad/dev.json", tmp_path / "out.jsonl", tmp_path / "predictions.json"
+    data, outputs = "fixtures/data/squad/dev.json", tmp_path / "out.jsonl"
     arguments = [str(tmp_path / "run" / "model.tar.gz"), data, "--output-file", str(outputs), "--use-dataset-reader"]
     with mock.patch("sys.argv", ["allennlp", "predict", *arguments, "--batch-size", "2", "--silent"]):
         run_allennlp()
-    run_squad(["write", str(outputs), str(predictions)])
-    capsys.readouterr()
-    run_squad(["evaluate", data, str(predictions)])
-    scores = json.loads(capsys.readouterr().out)
+    scores = evaluate(data, read_predictions(str(outputs)))
     reported = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert scores["exact_match"] == pytest.approx(100 * reported["best_validation_em"])
     assert scores["f1"] == pytest.approx(100 * reported["best_validation_f1"])

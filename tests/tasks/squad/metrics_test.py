@@ -3,13 +3,13 @@ import json
 
 import pytest
 
-from elmo_plugin.tasks.squad.__main__ import main
 from elmo_plugin.tasks.squad.metrics import (
     SquadMetric,
     evaluate,
     exact_match,
     f1,
     normalize_answer,
+    read_predictions,
     score,
     write_predictions,
 )
@@ -99,37 +99,38 @@ def test_evaluation_gives_percentages_and_counts_what_is_missing_as_wrong(data_f
     assert scores == pytest.approx({"exact_match": 100 / 3, "f1": 100 * (1 + 2 / 3) / 3})
 
 
-def test_predictions_are_written_as_one_object(tmp_path):
-    outputs = [{"id": "a", "answer": 'an "é"'}, {"id": "b", "answer": "x\ny"}]
-    assert write_predictions(iter(outputs), tmp_path / "predictions.json") == 2
-    written = json.loads((tmp_path / "predictions.json").read_text(encoding="utf-8"))
-    assert written == {"a": 'an "é"', "b": "x\ny"}
+OUTPUTS = [{"id": "a", "answer": 'an "é"', "start": 3}, {"id": "b", "answer": "x\ny", "start": 0}]
 
 
-def test_no_predictions_are_an_empty_object(tmp_path):
-    assert write_predictions([], tmp_path / "predictions.json") == 0
-    assert json.loads((tmp_path / "predictions.json").read_text(encoding="utf-8")) == {}
+def as_lines(outputs):
+    return "".join(json.dumps(output) + "\n" for output in outputs) + "\n"
 
 
 @pytest.mark.parametrize(
-    "outputs, complaint",
-    [([{"id": "", "answer": "x"}], "has no id"), ([{"id": "a", "answer": "x"}] * 2, "two predictions have the id 'a'")],
+    "text", [as_lines(OUTPUTS), json.dumps({"a": 'an "é"', "b": "x\ny"}), '{\n"a": "an \\"é\\"",\n"b": "x\\ny"}']
 )
-def test_predictions_that_cannot_be_told_apart_are_refused(outputs, complaint, tmp_path):
+def test_predictions_are_read_from_the_predictors_lines_or_the_scripts_format(text, tmp_path):
+    (tmp_path / "predictions").write_text(text, encoding="utf-8")
+    assert read_predictions(str(tmp_path / "predictions")) == {"a": 'an "é"', "b": "x\ny"}
+
+
+def test_what_is_written_for_the_script_is_read_again(tmp_path):
+    answers = {"a": 'an "é"', "b": "x\ny"}
+    write_predictions(answers, tmp_path / "predictions.json")
+    assert read_predictions(str(tmp_path / "predictions.json")) == answers
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        (as_lines([{"id": "", "answer": "x"}]), "predictions: a prediction has no id"),
+        (as_lines([{"id": "a", "answer": "x"}] * 2), "two predictions have the id 'a'"),
+        (as_lines(OUTPUTS[:1]) + '{"id"\n', "predictions, line 3: not JSON"),
+        ('{"a": "x",\n"b"}', "predictions, line 2: not JSON"),
+        ('["x"]', "expected the lines that 'allennlp predict --use-dataset-reader' writes"),
+    ],
+)
+def test_predictions_that_cannot_be_told_apart_or_read_are_refused(text, complaint, tmp_path):
+    (tmp_path / "predictions").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=complaint):
-        write_predictions(outputs, tmp_path / "predictions.json")
-
-
-def test_command_writes_and_scores(data_file, tmp_path, capsys):
-    outputs, predictions = tmp_path / "out.jsonl", str(tmp_path / "predictions.json")
-    outputs.write_text("".join(json.dumps({"id": name, "answer": "iron"}) + "\n" for name in "abc") + "\n")
-    main(["write", str(outputs), predictions])
-    assert capsys.readouterr().out == f"wrote 3 answers to {predictions}\n"
-    main(["evaluate", data_file, predictions])
-    assert json.loads(capsys.readouterr().out) == pytest.approx({"exact_match": 200 / 3, "f1": 100 * (2 + 2 / 3) / 3})
-
-
-def test_broken_line_of_outputs_is_named(tmp_path):
-    (tmp_path / "out.jsonl").write_text('{"id": "a", "answer": "x"}\n{"id"\n')
-    with pytest.raises(ValueError, match="out.jsonl, line 2: not JSON"):
-        main(["write", str(tmp_path / "out.jsonl"), str(tmp_path / "predictions.json")])
+        read_predictions(str(tmp_path / "predictions"))

@@ -7,10 +7,10 @@ from allennlp.commands import main as run_allennlp
 from allennlp.common import Params
 from allennlp.data import Batch, DatasetReader, Vocabulary
 from allennlp.models import Model
+from contract import check_experiment
 
 import elmo_plugin.tasks.srl  # noqa: F401  (registers it)
-from elmo_plugin.tasks.common.contract import check_experiment
-from elmo_plugin.tasks.srl.__main__ import score_file
+from elmo_plugin.tasks.srl.srl_eval import score_file
 
 INPUTS = [
     {"sentence": "Ada sold the boat that Bo bought.", "predicate_indices": [1, 6]},

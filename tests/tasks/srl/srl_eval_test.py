@@ -2,9 +2,8 @@ import json
 
 import pytest
 
-from elmo_plugin.tasks.srl.__main__ import score_file
 from elmo_plugin.tasks.srl.conll import Frame, brackets_to_tags
-from elmo_plugin.tasks.srl.srl_eval import Argument, SrlCounts, arguments, format_props, tags_to_brackets
+from elmo_plugin.tasks.srl.srl_eval import Argument, SrlCounts, arguments, format_props, score_file, tags_to_brackets
 
 
 def count(*pairs):

@@ -1,10 +1,10 @@
 import pytest
 from allennlp.commands.train import train_model
 from allennlp.common import Params
+from contract import check_experiment
 
 import elmo_plugin.tasks.common.fraction
 import elmo_plugin.tasks.sst  # noqa: F401
-from elmo_plugin.tasks.common.contract import check_experiment
 
 INPUTS = [
     {"sentence": "The puppets (all of them) are wonderful, from start to finish."},

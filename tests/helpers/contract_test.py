@@ -1,7 +1,6 @@
+import contract
 import pytest
-
-from elmo_plugin.tasks.common import contract
-from elmo_plugin.tasks.common.contract import assert_same
+from contract import assert_same
 
 
 def test_equal_json_is_the_same_but_for_rounding():

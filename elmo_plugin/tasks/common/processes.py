@@ -1,0 +1,19 @@
+"""What metrics need in distributed training."""
+
+from typing import List, TypeVar
+
+import torch
+from allennlp.common.util import is_distributed
+
+T = TypeVar("T")
+
+
+def of_all_processes(counts: T) -> List[T]:
+    """What each process has counted; its own alone where there is but one. Processes may have met different labels, so
+    that no tensor would do.
+    """
+    if not is_distributed():
+        return [counts]
+    gathered: List[T] = [counts] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(gathered, counts)
+    return gathered
