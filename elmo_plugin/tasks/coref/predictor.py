@@ -6,13 +6,14 @@ from allennlp.common.util import JsonDict
 from allennlp.data import Instance, Token
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, Mark, MarkedText
 from elmo_plugin.tasks.common.predictor import ConllPredictor
 from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.coref.conll import format_document
 
 
 @Predictor.register("elmo::coref")
-class CoreferencePredictor(ConllPredictor):
+class CoreferencePredictor(ConllPredictor, DisplayedPredictor):
     """Finds what speaks of the same thing in a document.
 
         {"document": "Ada Byron waved. She left."}
@@ -39,11 +40,26 @@ class CoreferencePredictor(ConllPredictor):
         allennlp elmo-score coref test.v4_gold_conll predictions.conll
     """
 
+    task_title = "Coreference"
+    inputs = [Input("document", "Document", is_long=True)]
+    examples = [
+        {"document": "Ada Byron waved to her mother. She left the house, and her mother closed its door."},
+        {"document": "The company said it would hire Bo Lind. He will lead its new office in Oslo."},
+    ]
+
     def predict(self, document: str) -> JsonDict:
         return self.predict_json({"document": document})
 
     def complete(self, output: JsonDict, instance: Instance) -> JsonDict:
         return _with_mentions(output, instance)
+
+    def display(self, output: JsonDict) -> List[Display]:
+        marks = [
+            Mark(mention["start"], mention["end"], str(number))
+            for number, cluster in enumerate(output["mentions"], start=1)
+            for mention in cluster
+        ]
+        return [MarkedText("Clusters: what has one number speaks of one thing", output["text"], marks)]
 
     def format_conll(self, output: JsonDict) -> str:
         return format_document(output["document_id"], output["part"], output["sentences"], output["clusters"])

@@ -6,6 +6,7 @@ from allennlp.common.util import JsonDict
 from allennlp.data import Instance, Token
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, MarkedText, marks_of
 from elmo_plugin.tasks.common.predictor import ConllPredictor
 from elmo_plugin.tasks.common.spans import Span, chunks
 from elmo_plugin.tasks.common.words import is_words
@@ -13,7 +14,7 @@ from elmo_plugin.tasks.ner.conlleval import format_sentence
 
 
 @Predictor.register("elmo::ner")
-class NerPredictor(ConllPredictor):
+class NerPredictor(ConllPredictor, DisplayedPredictor):
     """Finds the named entities of a sentence.
 
         {"sentence": "Ada Byron lives in London."}
@@ -36,11 +37,22 @@ class NerPredictor(ConllPredictor):
         allennlp elmo-score ner predictions.txt
     """
 
+    task_title = "Named entities"
+    inputs = [Input("sentence", "Sentence")]
+    examples = [
+        {"sentence": "Ada Lovelace met Charles Babbage in London."},
+        {"sentence": "Austin Hale left Hale Brothers in Austin and joined a bank in Norway."},
+        {"sentence": "The Ministry of Fisheries in Oslo wrote to Maria Berg."},
+    ]
+
     def predict(self, sentence: str) -> JsonDict:
         return self.predict_json({"sentence": sentence})
 
     def complete(self, output: JsonDict, instance: Instance) -> JsonDict:
         return _with_entities(output, instance)
+
+    def display(self, output: JsonDict) -> List[Display]:
+        return [MarkedText("Entities", output["sentence"], marks_of(output["entities"]))]
 
     def format_conll(self, output: JsonDict) -> str:
         columns = [output[name] for name in ("gold_tags", "tags") if name in output]

@@ -6,11 +6,12 @@ from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.display import Bars, Display, DisplayedPredictor, Input
 from elmo_plugin.tasks.common.words import is_text
 
 
 @Predictor.register("elmo::snli")
-class SnliPredictor(Predictor):
+class SnliPredictor(Predictor, DisplayedPredictor):
     """Says whether a premise entails a hypothesis.
 
         {"premise": "Two dogs run.", "hypothesis": "An animal moves."}
@@ -28,8 +29,19 @@ class SnliPredictor(Predictor):
     strongly the one is aligned with the other; a row sums to 1. `hypothesis_attention` is the same the other way round.
     """
 
+    task_title = "Entailment"
+    inputs = [Input("premise", "Premise"), Input("hypothesis", "Hypothesis")]
+    examples = [
+        {"premise": "Two dogs run along the beach.", "hypothesis": "Animals are outdoors."},
+        {"premise": "A woman plays the violin on a stage.", "hypothesis": "A woman is asleep."},
+        {"premise": "A boy is reading a book.", "hypothesis": "A boy is reading a novel for school."},
+    ]
+
     def predict(self, premise: Union[str, List[str]], hypothesis: Union[str, List[str]]) -> JsonDict:
         return self.predict_json({"premise": premise, "hypothesis": hypothesis})
+
+    def display(self, output: JsonDict) -> List[Display]:
+        return [Bars(output["label"], output["probabilities"])]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         for name in ("premise", "hypothesis"):

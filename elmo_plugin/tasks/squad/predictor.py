@@ -1,16 +1,17 @@
 """Predictor "elmo::squad": a passage and a question -> the answer."""
 
-from typing import List, Union
+from typing import Dict, List, Union
 
 from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.display import Bars, Display, DisplayedPredictor, Input, Mark, MarkedText
 from elmo_plugin.tasks.common.words import is_text
 
 
 @Predictor.register("elmo::squad")
-class SquadPredictor(Predictor):
+class SquadPredictor(Predictor, DisplayedPredictor):
     """Finds the words of a passage that answer a question.
 
         {"passage": "Ada lives in London.", "question": "Where does Ada live?", "id": "17"}
@@ -37,8 +38,32 @@ class SquadPredictor(Predictor):
         python evaluate-v1.1.py dev-v1.1.json predictions.json
     """
 
+    task_title = "Question answering"
+    inputs = [Input("passage", "Passage", is_long=True), Input("question", "Question")]
+    examples = [
+        {
+            "passage": "The lighthouse was built in 1874 by two brothers from Bergen. A storm destroyed its lamp in "
+            "1902, and fishermen paid for a new one.",
+            "question": "When was the lighthouse built?",
+        },
+        {
+            "passage": "Ada Lovelace wrote notes on the Analytical Engine, a machine that Charles Babbage designed.",
+            "question": "Who designed the Analytical Engine?",
+        },
+    ]
+
     def predict(self, passage: Union[str, List[str]], question: Union[str, List[str]]) -> JsonDict:
         return self.predict_json({"passage": passage, "question": question})
+
+    def display(self, output: JsonDict) -> List[Display]:
+        answer = Mark(output["start"], output["end"], f"{output['probability']:.0%}")
+        likeliest: Dict[str, float] = {}
+        for best in output["n_best"]:
+            likeliest.setdefault(best["answer"], best["probability"])  # one may stand at several places
+        return [
+            MarkedText(f"Answer: {output['answer']}", output["passage"], [answer]),
+            Bars("The likeliest answers", likeliest),
+        ]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         for name in ("passage", "question"):

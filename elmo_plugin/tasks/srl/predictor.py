@@ -6,6 +6,7 @@ from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, MarkedText, marks_of
 from elmo_plugin.tasks.common.spans import chunks
 from elmo_plugin.tasks.common.words import is_words, joined
 
@@ -19,7 +20,7 @@ class _Text(NamedTuple):
 
 
 @Predictor.register("elmo::srl")
-class SrlPredictor(Predictor):
+class SrlPredictor(Predictor, DisplayedPredictor):
     """Finds the arguments of the predicates in a sentence.
 
         {"sentence": "Ada met Bo.", "predicate_indices": [1]}
@@ -36,8 +37,8 @@ class SrlPredictor(Predictor):
                      "description": "[ARG0: Ada] [V: met] [ARG1: Bo] ."}]}
 
     `start` and `end` count characters of `sentence`. Text that is already tokenised goes in as
-    `{"tokens": ["Ada", "met", "Bo"]}`. `predicate_indices` are numbers of tokens, from 0; where they aren't given, the
-    dataset reader's `predicate_finder` finds them.
+    `{"tokens": ["Ada", "met", "Bo"]}`. `predicate_indices` are numbers of tokens, from 0; `"predicates": ["met"]`, or
+    `"met"`, names the words instead. Where neither is given, the dataset reader's `predicate_finder` finds them.
 
     To score a tagged file, with the official scorer or with ours:
 
@@ -48,6 +49,17 @@ class SrlPredictor(Predictor):
 
     Each of its lines has one predicate: the keys `tokens`, `predicate_index`, `tags`, `gold_tags` and `place`.
     """
+
+    task_title = "Semantic roles"
+    inputs = [
+        Input("sentence", "Sentence"),
+        Input("predicates", "Predicates, with spaces between; empty: the model's predicate finder", is_optional=True),
+    ]
+    examples = [
+        {"sentence": "Ada met Bo in Oslo yesterday.", "predicates": "met"},
+        {"sentence": "The storm that broke the lamp kept the boats at home.", "predicates": "broke kept"},
+        {"sentence": "Fishermen paid the brothers for a new lighthouse.", "predicates": "paid"},
+    ]
 
     def predict(self, sentence: str) -> JsonDict:
         return self.predict_json({"sentence": sentence})
@@ -73,6 +85,12 @@ class SrlPredictor(Predictor):
             for text, indices in zip(texts, predicates, strict=True)
         ]
 
+    def display(self, output: JsonDict) -> List[Display]:
+        return [
+            MarkedText(frame["predicate"], output["sentence"], marks_of(frame["arguments"]))
+            for frame in output["frames"]
+        ]
+
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
         raise NotImplementedError("a sentence has as many instances as predicates; use predict_json")
 
@@ -95,7 +113,7 @@ class SrlPredictor(Predictor):
         return text
 
     def _predicates(self, inputs: Sequence[JsonDict], texts: Sequence[_Text]) -> List[List[int]]:
-        predicates = [each.get("predicate_indices") for each in inputs]
+        predicates = [_given_predicates(each, text) for each, text in zip(inputs, texts, strict=True)]
         to_find = [number for number, indices in enumerate(predicates) if indices is None]
         if to_find:
             sentences = [texts[number].words for number in to_find]
@@ -105,6 +123,17 @@ class SrlPredictor(Predictor):
         for indices, text in zip(predicates, texts, strict=True):
             _check_indices(indices, text)
         return predicates  # type: ignore[return-value]
+
+
+def _given_predicates(json_dict: JsonDict, text: _Text) -> Any:
+    """Their numbers, where the input has them; None where they are to be found."""
+    given = json_dict.get("predicates") or ()
+    names = given.split() if isinstance(given, str) else list(given)
+    if "predicate_indices" in json_dict or not names:
+        return json_dict.get("predicate_indices")
+    if missing := [name for name in names if name not in text.words]:
+        raise ValueError(f"the predicate {missing[0]!r} isn't one of the tokens {text.words}")
+    return [index for index, word in enumerate(text.words) if word in names]
 
 
 def _check_indices(indices: Any, text: _Text) -> None:

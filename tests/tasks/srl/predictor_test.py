@@ -122,3 +122,14 @@ def test_indices_that_arent_tokens_are_refused(predictor, indices):
 
 def test_it_is_registered():
     assert Predictor.by_name("elmo::srl") is SrlPredictor
+
+
+@pytest.mark.parametrize("names", ["met left", ["left", "met"]])
+def test_predicates_may_be_given_as_words(predictor, names):
+    output = predictor.predict_json({"sentence": "Old Ada met Bo and left .", "predicates": names})
+    assert [frame["predicate_index"] for frame in output["frames"]] == [2, 5]
+
+
+def test_a_predicate_that_is_no_word_of_the_sentence_is_refused(predictor):
+    with pytest.raises(ValueError, match="the predicate 'meets' isn't one of the tokens"):
+        predictor.predict_json({"sentence": "Ada met Bo", "predicates": "meets"})

@@ -1,0 +1,60 @@
+"""How a task's predictions look to a reader, in terms that any page can draw: the predictor says it of its own task."""
+
+from typing import ClassVar, Dict, List, NamedTuple, Sequence, Union
+
+from allennlp.common.util import JsonDict
+
+
+class Input(NamedTuple):
+    """A text that the predictor takes: the key in its JSON, and what a reader is asked for."""
+
+    key: str
+    label: str
+    is_long: bool = False
+    is_optional: bool = False
+
+
+class Mark(NamedTuple):
+    """A stretch of a text, in characters. Marks with one label belong together."""
+
+    start: int
+    end: int
+    label: str
+
+
+class MarkedText(NamedTuple):
+    """A text with marks, which may lie within each other."""
+
+    title: str
+    text: str
+    marks: List[Mark]
+
+
+class Bars(NamedTuple):
+    """Numbers between 0 and 1, by name, such as the probabilities of labels."""
+
+    title: str
+    values: Dict[str, float]
+
+
+Display = Union[MarkedText, Bars]
+
+
+class DisplayedPredictor:
+    """What a predictor adds to be shown on a page (`allennlp elmo-demo`): what goes in, and what an output looks like.
+
+    `examples` hold a text for each input that isn't optional.
+    """
+
+    task_title: ClassVar[str]
+    inputs: ClassVar[Sequence[Input]]
+    examples: ClassVar[Sequence[JsonDict]]
+
+    def display(self, output: JsonDict) -> List[Display]:
+        """The parts of an output, in the order in which they are read."""
+        raise NotImplementedError
+
+
+def marks_of(spans: Sequence[JsonDict]) -> List[Mark]:
+    """The marks of what predictors give as `{"start": 0, "end": 9, "type": "PER", ...}`."""
+    return [Mark(span["start"], span["end"], span["type"]) for span in spans]
