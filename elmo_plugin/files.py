@@ -5,7 +5,7 @@ import io
 import os
 import zlib
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Iterator, Tuple, Union
+from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
@@ -27,20 +27,39 @@ def read_lines(
     return (line for _, line in _lines(path, path, skip_blank, advance))
 
 
-def numbered_lines(file_path: str, skip_blank: bool = True) -> Iterator[Tuple[int, str]]:
-    """The same lines, of a path or URL, with their numbers from 1."""
-    return _lines(str(cached_path(file_path)), file_path, skip_blank, lambda num_bytes: None)
+def numbered_lines(
+    file_path: str, skip_blank: bool = True, encoding: Optional[str] = None
+) -> Iterator[Tuple[int, str]]:
+    """The same lines, of a path or URL, with their numbers from 1. For `encoding` see `decoded_lines`."""
+    return _lines(str(cached_path(file_path)), file_path, skip_blank, lambda num_bytes: None, encoding)
 
 
-def read_text(file_path: str) -> str:
-    """The whole of a plain or gzipped UTF-8 file, a path or URL."""
-    return "".join(line for _, line in numbered_lines(file_path, skip_blank=False))
+def read_text(file_path: str, encoding: Optional[str] = None) -> str:
+    """The whole of a plain or gzipped file, a path or URL."""
+    return "".join(line for _, line in numbered_lines(file_path, skip_blank=False, encoding=encoding))
 
 
-def _lines(path: str, name: str, skip_blank: bool, advance: Callable[[int], Any]) -> Iterator[Tuple[int, str]]:
+def check_encoding(encoding: str) -> None:
+    """Refuses what Python doesn't know, and encodings whose lines don't end with the byte of a newline."""
+    try:
+        if b"a\n".decode(encoding) == "a\n":
+            return
+    except (LookupError, ValueError):
+        pass
+    raise ConfigurationError(
+        f"{encoding!r} isn't an encoding that files can be read in; expected one of Python's in which ASCII stands for "
+        "itself, such as utf-8, latin-1 or cp1252 (convert UTF-16 first, for example with iconv)"
+    )
+
+
+def _lines(
+    path: str, name: str, skip_blank: bool, advance: Callable[[int], Any], encoding: Optional[str] = None
+) -> Iterator[Tuple[int, str]]:
     num_bytes_told = 0
+    if os.path.isdir(path):
+        raise ConfigurationError(f"{name} is a folder; expected a file")
     with open(path, "rb") as file:
-        for line_number, text in decoded_lines(file, name):
+        for line_number, text in decoded_lines(file, name, encoding):
             if line_number % _LINES_PER_PROGRESS_UPDATE == 0:
                 position = file.tell()
                 advance(position - num_bytes_told)
@@ -50,17 +69,23 @@ def _lines(path: str, name: str, skip_blank: bool, advance: Callable[[int], Any]
         advance(file.tell() - num_bytes_told)
 
 
-def decoded_lines(file: io.BufferedReader, name: str) -> Iterator[Tuple[int, str]]:
-    """The lines of an open file or pipe, gzipped or not, with their numbers from 1. `name` is for errors."""
+def decoded_lines(file: io.BufferedReader, name: str, encoding: Optional[str] = None) -> Iterator[Tuple[int, str]]:
+    """The lines of an open file or pipe, gzipped or not, with their numbers from 1. `name` is for errors.
+
+    `encoding` is a reader's argument of that name; None is UTF-8 where there is no such argument.
+    """
     line_number = 0
     try:
         for line_number, line in enumerate(unzipped(file, name), start=1):
-            text = line.decode("utf-8")
+            text = line.decode(encoding or "utf-8")
             yield line_number, text.removeprefix("\ufeff") if line_number == 1 else text
     except UnicodeDecodeError as error:
+        remedy = "Convert the file first, for example with iconv."
+        if encoding is not None:
+            remedy = "Set the reader's encoding to the file's own (latin-1, for example), or convert the file."
         raise ConfigurationError(
-            f"{name}:{line_number}: this line isn't UTF-8: {error.reason} at byte {error.start} of the line. "
-            "Convert the file first, for example with iconv."
+            f"{name}:{line_number}: this line isn't {(encoding or 'utf-8').upper()}: {error.reason} at byte "
+            f"{error.start} of the line (0x{error.object[error.start]:02x}). {remedy}"
         ) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ConfigurationError(

@@ -3,7 +3,7 @@ import gzip
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.files import numbered_lines, read_lines, read_text, replacing
+from elmo_plugin.files import check_encoding, numbered_lines, read_lines, read_text, replacing
 
 TEXT = "One sentence .\n\nAnother\u2028one .\n"
 
@@ -27,6 +27,27 @@ def test_text_that_is_not_utf8_is_refused_with_file_and_line(tmp_path):
     path.write_bytes(b"fine\nna\xefve\n")
     with pytest.raises(ConfigurationError, match=r"latin.txt:2: this line isn't UTF-8: .* at byte 2"):
         list(read_lines(str(path)))
+
+
+def test_a_named_encoding_is_used_and_is_the_remedy(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"na\xefve\n")
+    assert read_text(str(path), encoding="latin-1") == "naïve\n"
+    with pytest.raises(
+        ConfigurationError, match=r"latin.txt:1: this line isn't ASCII: .* at byte 2 .*Set the reader's enc"
+    ):
+        read_text(str(path), encoding="ascii")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "hex", "no-such", "", "a\0b"])
+def test_encodings_without_newline_bytes_are_refused(encoding):
+    with pytest.raises(ConfigurationError, match="isn't an encoding that files can be read in"):
+        check_encoding(encoding)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "cp1252", "gb18030"])
+def test_encodings_with_newline_bytes_are_taken(encoding):
+    check_encoding(encoding)
 
 
 def test_gzip_data_cut_off_is_refused_with_file_and_line(tmp_path):

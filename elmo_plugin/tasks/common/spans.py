@@ -49,22 +49,29 @@ def parse_tag(tag: str, scheme: str = "BIOUL") -> Tuple[str, str]:
 
 
 def tags_to_spans(tags: Sequence[str], scheme: str) -> List[Span]:
-    """The spans that `tags` denote. Raises TagError at the first that `scheme` doesn't allow where it stands.
+    """The spans that `tags` denote. Raises TagError at the first that `scheme` doesn't write where it stands.
 
-    For the lenient reading of tags that a model may have got wrong, see `chunks`.
+    For the lenient reading of tags that a person or a model may have got wrong, see `chunks`.
+    """
+    for index, expected in irregular_tags(tags, scheme):
+        raise TagError(f"{tags[index]!r} stands where {scheme} has {expected!r}", index)
+    return chunks(tags)
+
+
+def irregular_tags(tags: Sequence[str], scheme: str) -> List[Tuple[int, str]]:
+    """The places where `tags` aren't those that `scheme` has for their `chunks`, each with the tag that it has there.
+
+    Raises TagError at a tag that isn't one of the scheme's anywhere.
     """
     check_scheme(scheme)
-    previous = (OUTSIDE, "")
     for index, tag in enumerate(tags):
         try:
-            current = parse_tag(tag, scheme)
+            parse_tag(tag, scheme)
         except TagError as error:
             raise TagError(str(error), index) from None
-        _check_pair(previous, current, scheme, index)
-        previous = current
-    if scheme == "BIOUL" and previous[0] in ("B", "I"):
-        raise TagError(f"{_join(previous)!r} can't end a sentence in BIOUL", len(tags) - 1)
-    return chunks(tags)
+    expected_tags = spans_to_tags(chunks(tags), len(tags), scheme)
+    pairs = enumerate(zip(tags, expected_tags, strict=True))
+    return [(index, expected) for index, (tag, expected) in pairs if tag != expected]
 
 
 def chunks(tags: Sequence[str]) -> List[Span]:
@@ -102,50 +109,6 @@ def spans_to_tags(spans: Sequence[Span], num_tokens: int, scheme: str) -> List[s
         tags[start:end] = [f"{prefix}-{type_}" for prefix in _span_prefixes(end - start, scheme, adjacent)]
         end_of_previous, previous_type = end, type_
     return tags
-
-
-def convert_tags(tags: Sequence[str], from_scheme: str, to_scheme: str) -> List[str]:
-    """The same spans in another scheme. Raises TagError where `tags` aren't well-formed."""
-    return spans_to_tags(tags_to_spans(tags, from_scheme), len(tags), to_scheme)
-
-
-def detect_scheme(tags: Sequence[str]) -> Optional[str]:
-    """The only scheme in which these tags of a sentence are well-formed, or None if there is no span in them.
-
-    One span is enough: the first of a sentence begins with I in IOB1 only, and ends in different ways in BIO and BIOUL.
-    If no scheme fits, raises TagError at the first tag that the scheme which fits furthest doesn't allow.
-    """
-    if all(tag == OUTSIDE for tag in tags):
-        return None
-    errors = []
-    for scheme in SCHEMES:
-        try:
-            tags_to_spans(tags, scheme)
-            return scheme
-        except TagError as error:
-            errors.append(error)
-    furthest = max(error.index for error in errors)
-    reasons = "; ".join(str(error) for error in errors if error.index == furthest)
-    raise TagError(f"the tags are of no scheme known here: {reasons}", furthest)
-
-
-def _check_pair(previous: Tuple[str, str], current: Tuple[str, str], scheme: str, index: int) -> None:
-    """Refuses two tags that can't stand side by side; `previous` is O at the beginning."""
-    same_type = previous[0] != OUTSIDE and previous[1] == current[1]
-    if scheme == "IOB1":
-        allowed = current[0] != "B" or same_type
-    elif scheme == "BIO":
-        allowed = current[0] != "I" or same_type
-    else:
-        is_open = previous[0] in ("B", "I")
-        allowed = is_open == (current[0] in ("I", "L")) and (same_type or not is_open)
-    if not allowed:
-        place = f"follow {_join(previous)!r}" if index else "begin a sentence"
-        raise TagError(f"{_join(current)!r} can't {place} in {scheme}", index)
-
-
-def _join(tag: Tuple[str, str]) -> str:
-    return "-".join(filter(None, tag))
 
 
 def _span_prefixes(length: int, scheme: str, adjacent: bool) -> List[str]:

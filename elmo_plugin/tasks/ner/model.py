@@ -85,7 +85,7 @@ class NerTagger(Model):
         scores = self.scores(tokens)
         output = self.decode(scores, tags, metadata)
         if tags is not None:
-            output["loss"] = -self.crf(scores["emissions"], tags, scores["mask"]) / len(tags)
+            output["loss"] = self._loss(scores, tags, metadata)
         return output
 
     def scores(self, tokens: TextFieldTensors) -> Dict[str, torch.Tensor]:
@@ -117,11 +117,25 @@ class NerTagger(Model):
             decoded = viterbi(scores["emissions"], mask, learned.plus(self._constraints.to(scores["emissions"])))
         output: Dict[str, Any] = {"tags": self._names(decoded.tag_ids, mask)}
         if tags is not None:
-            output["gold_tags"] = self._names(tags, mask)
+            # By name where there are names: tags that only test data have no number.
+            names = [sentence["gold_tags"] for sentence in metadata] if metadata else self._names(tags, mask)
+            output["gold_tags"] = names
             self._metric(output["tags"], output["gold_tags"])
         if metadata is not None:
             output["tokens"] = [sentence["tokens"] for sentence in metadata]
         return output
+
+    def _loss(
+        self, scores: Dict[str, torch.Tensor], tags: torch.Tensor, metadata: Optional[List[Dict[str, Any]]]
+    ) -> torch.Tensor:
+        """The mean over the sentences whose tags are all known."""
+        emissions, mask = scores["emissions"], scores["mask"]
+        known = set(self._tags.values())
+        rows = [row for row, sentence in enumerate(metadata or []) if known.issuperset(sentence["gold_tags"])]
+        if metadata and len(rows) < len(tags):
+            kept = torch.tensor(rows, dtype=torch.long, device=tags.device)
+            emissions, tags, mask = (tensor.index_select(0, kept) for tensor in (emissions, tags, mask))
+        return -self.crf(emissions, tags, mask) / len(tags) if len(tags) else emissions.sum() * 0.0
 
     def get_metrics(self, reset: bool = False) -> Dict[str, float]:
         return self._metric.get_metric(reset)

@@ -1,29 +1,19 @@
 """DatasetReader "elmo::ner": sentences with the tags of their entities, in columns."""
 
-import re
 from os import PathLike
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
-from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
+from allennlp.data.fields import MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import numbered_lines
-from elmo_plugin.tasks.common.spans import SCHEMES, TagError, check_scheme, convert_tags, detect_scheme
+from elmo_plugin.files import check_encoding
+from elmo_plugin.tasks.common.labels import TagField
+from elmo_plugin.tasks.common.spans import SCHEMES, TagError, check_scheme, spans_to_tags
 from elmo_plugin.tasks.common.words import joined
+from elmo_plugin.tasks.ner.conll import EntityFinder, Sentence, read_sentences
 from elmo_plugin.text import RuleBasedTokenizer
-
-DOCUMENT_START = "-DOCSTART-"
-
-# Not any white space: a no-break space belongs to its token.
-_BETWEEN_COLUMNS = re.compile(r"[ \t]+")
-
-
-class _Row(NamedTuple):
-    line_number: int
-    token: str
-    tag: str
 
 
 @DatasetReader.register("elmo::ner")
@@ -34,12 +24,19 @@ class NerReader(DatasetReader):
         rejects VBZ B-VP O           rejects O
 
     The token is in the first column and its tag in the last; what lies between isn't used. CoNLL-2003 has four columns;
-    any number from two on will do, but it must be the same in the whole file. Lines that begin with -DOCSTART- stand
-    between documents and are skipped.
+    any number from two on will do, but it must be the same in the whole file. If the first column numbers a sentence's
+    words, the token is in the second, and in a file of four columns (GermEval) the tag, that of the outer entity, is in
+    the third. Lines that begin with -DOCSTART- stand between documents and are skipped, as are comments before a
+    sentence: lines that begin with # and aren't like the others.
+
+    Tags with B and I mean what they mean to the shared tasks' scorer, conlleval, even where BIO or IOB1 would have them
+    otherwise: B begins an entity, and so does I after O and after another type. CoNLL-2002 and 2003 hold a few like
+    that; a warning says how many. In BIOUL such a tag is an error, and so is a letter that isn't the scheme's.
 
     coding_scheme: the scheme that the model sees, BIO, IOB1 or BIOUL; tags in another one are converted to it.
-    file_scheme: the scheme that files are in. By default the first entity of a file tells: no two schemes write one the
-        same way. A tag which that scheme doesn't allow where it stands is an error.
+    file_scheme: the scheme that files are in. By default their tags tell.
+    token_column, tag_column: where tokens and tags are, from 0 on, or from -1 on backwards.
+    encoding: that of the files. CoNLL-2002 is in latin-1.
     tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
     """
 
@@ -51,6 +48,9 @@ class NerReader(DatasetReader):
         file_scheme: Optional[str] = None,
         label_namespace: str = "labels",
         max_instances: Optional[int] = None,
+        token_column: Optional[int] = None,
+        tag_column: Optional[int] = None,
+        encoding: str = "utf-8",
     ) -> None:
         super().__init__(
             max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
@@ -58,11 +58,15 @@ class NerReader(DatasetReader):
         check_scheme(coding_scheme)
         if file_scheme is not None:
             check_scheme(file_scheme)
+        check_encoding(encoding)
         self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self._tokenizer = tokenizer or RuleBasedTokenizer()
         self._coding_scheme = coding_scheme
         self._file_scheme = file_scheme
         self._label_namespace = label_namespace
+        self._token_column = token_column
+        self._tag_column = tag_column
+        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
         for words, tags in self.shard_iterable(self._tagged_sentences(str(file_path))):
@@ -80,12 +84,11 @@ class NerReader(DatasetReader):
             words = [str(token) for token in tokens]
             tokens, sentence = joined(words), " ".join(words)
         text_field = TextField(tokens)
-        fields: Dict[str, Field] = {
-            "tokens": text_field,
-            "metadata": MetadataField({"tokens": [token.text for token in tokens], "sentence": sentence}),
-        }
+        metadata: Dict[str, Any] = {"tokens": [token.text for token in tokens], "sentence": sentence}
+        fields: Dict[str, Field] = {"tokens": text_field, "metadata": MetadataField(metadata)}
         if tags is not None:
-            fields["tags"] = SequenceLabelField(list(tags), text_field, self._label_namespace)
+            metadata["gold_tags"] = list(tags)
+            fields["tags"] = TagField(list(tags), text_field, self._label_namespace)
         return Instance(fields)
 
     def apply_token_indexers(self, instance: Instance) -> None:
@@ -93,57 +96,16 @@ class NerReader(DatasetReader):
 
     def _tagged_sentences(self, file_path: str) -> Iterator[Tuple[List[str], List[str]]]:
         """The words and the converted tags of each sentence."""
-        scheme = self._file_scheme
-        sentence = None
-        for sentence in _sentences(file_path):
-            tags = [row.tag for row in sentence]
+        finder = EntityFinder(self._file_scheme)
+        for sentence in read_sentences(file_path, self._token_column, self._tag_column, self._encoding):
             try:
-                scheme = scheme or detect_scheme(tags)
-                # Without a scheme so far, all tags are O.
-                converted = convert_tags(tags, scheme or self._coding_scheme, self._coding_scheme)
+                entities = finder.find(sentence)
             except TagError as error:
-                raise ConfigurationError(self._explain(error, file_path, sentence, scheme)) from error
-            yield [row.token for row in sentence], converted
-        if sentence is None:
-            raise ConfigurationError(f"{file_path} holds no sentence: every line of it is blank or a {DOCUMENT_START}")
+                raise ConfigurationError(self._explain(error, file_path, sentence, finder.scheme)) from error
+            yield sentence.words, spans_to_tags(entities, len(sentence.words), self._coding_scheme)
+        finder.log(file_path)
 
-    def _explain(self, error: TagError, file_path: str, sentence: List[_Row], scheme: Optional[str]) -> str:
-        place = f"{file_path}, line {sentence[error.index].line_number}"
-        if self._file_scheme is not None:
-            hint = f"set the reader's file_scheme if the file isn't in {scheme}"
-        elif scheme is not None:
-            hint = f"the file's first entity is in {scheme}; correct the tag, or set the reader's file_scheme"
-        else:
-            hint = f"correct it; the schemes are {', '.join(SCHEMES)}"
-        return f"{place}: {error} ({hint})"
-
-
-def _sentences(file_path: str) -> Iterator[List[_Row]]:
-    """The rows of each sentence."""
-    sentence: List[_Row] = []
-    for row in _rows(file_path):
-        if row is not None:
-            sentence.append(row)
-        elif sentence:
-            yield sentence
-            sentence = []
-    if sentence:
-        yield sentence
-
-
-def _rows(file_path: str) -> Iterator[Optional[_Row]]:
-    """A file's rows, and None for what separates sentences. Checks that all have the same number of columns."""
-    num_columns = 0
-    for line_number, line in numbered_lines(file_path, skip_blank=False):
-        columns = _BETWEEN_COLUMNS.split(line.strip(" \t\r\n"))
-        if columns[0] in ("", DOCUMENT_START):
-            yield None
-            continue
-        num_columns = num_columns or len(columns)
-        if len(columns) != num_columns or num_columns < 2:
-            expected = "a token and its tag" if num_columns < 2 else f"{num_columns} columns as in the lines before"
-            raise ConfigurationError(
-                f"{file_path}, line {line_number}: expected {expected}, separated by spaces or tabs; got "
-                f"{len(columns)}: {line.strip()!r}"
-            )
-        yield _Row(line_number, columns[0], columns[-1])
+    def _explain(self, error: TagError, file_path: str, sentence: Sentence, scheme: str) -> str:
+        hint = f"the file is taken to be in {scheme}; correct the tag, or set the reader's file_scheme (one of "
+        hint += f"{', '.join(SCHEMES)}), or its tag_column if tags are in another column"
+        return f"{file_path}, line {sentence.line_numbers[error.index]}: {error} ({hint})"

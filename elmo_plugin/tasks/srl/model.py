@@ -11,8 +11,8 @@ from allennlp.modules import Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 
 from elmo_plugin.tasks.common.decoding import tag_constraints, viterbi
+from elmo_plugin.tasks.common.labels import UNKNOWN_TAG_ID
 from elmo_plugin.tasks.srl.metrics import SrlMetric
-from elmo_plugin.tasks.srl.reader import UNKNOWN_TAG_ID
 from elmo_plugin.text import EmbeddedText, PlacedTextEmbedder
 
 PLACEMENTS = ("input", "output")

@@ -5,17 +5,17 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
-from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer, Vocabulary
+from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
 from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.tasks.common.labels import TagField
 from elmo_plugin.tasks.srl.conll import Sentence, read_sentences
 from elmo_plugin.tasks.srl.predicates import PredicateFinder, SpacyPredicateFinder
 from elmo_plugin.text import RuleBasedTokenizer
 
 # Parts of speech of the Penn Treebank, and the universal ones.
 VERBAL_PARTS_OF_SPEECH = ("V", "AUX", "MD")
-UNKNOWN_TAG_ID = -100
 
 
 @DatasetReader.register("elmo::srl")
@@ -111,16 +111,3 @@ class SrlReader(DatasetReader):
                 sentence = sentence._replace(frames=verbal)
             if sentence.frames:
                 yield sentence
-
-
-class TagField(SequenceLabelField):
-    """Tags, of which some may be new: in test data there are labels too rare to be in training data.
-
-    A model can't predict such a tag and has no loss for it, but what it misses is to be counted.
-    """
-
-    __slots__: List[str] = []
-
-    def index(self, vocab: Vocabulary) -> None:
-        known = vocab.get_token_to_index_vocabulary(self._label_namespace)
-        self._indexed_labels = [known.get(str(label), UNKNOWN_TAG_ID) for label in self.labels]

@@ -7,8 +7,7 @@ from elmo_plugin.tasks.common.spans import (
     Span,
     TagError,
     chunks,
-    convert_tags,
-    detect_scheme,
+    irregular_tags,
     parse_tag,
     spans_to_tags,
     tags_to_spans,
@@ -25,8 +24,8 @@ NOTATIONS = {
 
 @pytest.mark.parametrize("from_scheme, to_scheme", list(itertools.product(NOTATIONS, repeat=2)))
 def test_tags_convert_between_all_schemes(from_scheme, to_scheme):
-    converted = convert_tags(NOTATIONS[from_scheme].split(), from_scheme, to_scheme)
-    assert converted == NOTATIONS[to_scheme].split()
+    spans = tags_to_spans(NOTATIONS[from_scheme].split(), from_scheme)
+    assert spans_to_tags(spans, 5, to_scheme) == NOTATIONS[to_scheme].split()
 
 
 @pytest.mark.parametrize("scheme", NOTATIONS)
@@ -50,7 +49,7 @@ def test_every_well_formed_sequence_survives_a_round_trip(scheme):
 
 
 def test_adjacent_spans_of_different_types_need_no_b_in_iob1():
-    assert convert_tags(["B-PER", "B-LOC"], "BIO", "IOB1") == ["I-PER", "I-LOC"]
+    assert spans_to_tags([Span(0, 1, "PER"), Span(1, 2, "LOC")], 2, "IOB1") == ["I-PER", "I-LOC"]
 
 
 def test_a_type_may_hold_hyphens():
@@ -68,11 +67,11 @@ def test_a_type_may_hold_hyphens():
         ("IOB1", "O B-PER", 1),
         ("IOB1", "I-PER B-LOC", 1),
         ("BIOUL", "O L-PER", 1),
-        ("BIOUL", "B-PER O", 1),
-        ("BIOUL", "B-PER L-LOC", 1),
-        ("BIOUL", "B-PER U-PER", 1),
+        ("BIOUL", "B-PER O", 0),
+        ("BIOUL", "B-PER L-LOC", 0),
+        ("BIOUL", "B-PER U-PER", 0),
         ("BIOUL", "O B-PER", 1),
-        ("BIOUL", "U-PER I-PER", 1),
+        ("BIOUL", "U-PER I-PER", 0),
         ("BIO", "O X-PER", 1),
         ("BIO", "O B", 1),
         ("BIO", "O B-", 1),
@@ -87,20 +86,9 @@ def test_an_impossible_tag_is_found_where_it_stands(scheme, tags, index):
     assert tags.split()[index] in str(error.value)
 
 
-@pytest.mark.parametrize("scheme", NOTATIONS)
-def test_one_span_tells_the_scheme(scheme):
-    for spans in ([Span(1, 2, "X")], [Span(0, 2, "X")], [Span(0, 3, "X")], [Span(0, 1, "X"), Span(1, 2, "X")]):
-        assert detect_scheme(spans_to_tags(spans, 3, scheme)) == scheme
-
-
-def test_without_a_span_every_scheme_is_possible():
-    assert detect_scheme(["O", "O"]) is None
-
-
-def test_tags_of_no_scheme_are_refused_at_the_first_that_fits_none():
-    with pytest.raises(TagError, match="'I-LOC' can't follow 'B-PER' in BIO;") as error:
-        detect_scheme(["B-PER", "I-LOC", "O"])
-    assert error.value.index == 1
+def test_irregular_tags_come_with_what_the_scheme_has_in_their_place():
+    assert irregular_tags("B-X O B-X B-X I-Y".split(), "IOB1") == [(0, "I-X"), (2, "I-X")]
+    assert irregular_tags("I-X O B-X B-X I-Y".split(), "BIO") == [(0, "B-X"), (4, "B-Y")]
 
 
 def test_overlapping_spans_have_no_tags():

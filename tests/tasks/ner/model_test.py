@@ -185,3 +185,23 @@ def test_a_vocabulary_without_tags_is_refused(task):
 def test_it_is_registered_with_its_predictor():
     assert Model.by_name("elmo::ner") is NerTagger
     assert NerTagger.default_predictor == "elmo::ner"
+
+
+def test_a_tag_that_only_test_data_have_is_missed_and_left_out_of_the_loss(task, caplog):
+    model = task.build()
+    known = ("Ada met Oslo", "U-PER O U-LOC")
+    alone = model(**task.tensors(model, [known]))["loss"].item()
+    model.get_metrics(reset=True)
+    output = model(**task.tensors(model, [known, ("the Fell Race", "O B-EVENT L-EVENT")]))
+    assert output["loss"].item() == pytest.approx(alone, rel=1e-5)
+    assert output["gold_tags"][1] == ["O", "B-EVENT", "L-EVENT"]
+    metrics = model.get_metrics()
+    assert metrics["recall-EVENT"] == 0.0 and "f1-EVENT" in metrics
+    assert "'B-EVENT', which the model has never seen" in caplog.text
+
+
+def test_a_batch_of_tags_that_are_all_new_has_no_loss(task):
+    model = task.build()
+    loss = model(**task.tensors(model, [("the Fell Race", "O B-FAIR L-FAIR")]))["loss"]
+    loss.backward()
+    assert loss.item() == 0.0

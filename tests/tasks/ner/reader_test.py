@@ -1,4 +1,6 @@
 import copy
+import logging
+import re
 
 import pytest
 from allennlp.common import Params
@@ -85,20 +87,16 @@ def test_a_no_break_space_belongs_to_its_token(write):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("Ada B-PER\n\nleft O\nOslo X-LOC\n", "line 4: 'X-LOC' isn't a tag of the scheme BIO.*first entity is in BIO"),
-        ("Ada B-PER\n\nleft O\nOslo I-LOC\n", "line 4: 'I-LOC' can't follow 'O' in BIO"),
-        (
-            "Ada B-PER\nOslo I-LOC\n",
-            "line 2: the tags are of no scheme known here: 'I-LOC' can't follow 'B-PER' in BIO",
-        ),
-        ("Ada U-PER\n\nleft O\nOslo L-LOC\n", "line 4: 'L-LOC' can't follow 'O' in BIOUL"),
-        ("Ada U-PER\n\nOslo B-LOC\n", "line 3: 'B-LOC' can't end a sentence in BIOUL"),
-        ("Ada X-PER\n", "line 1: the tags are of no scheme.*the schemes are BIO, IOB1, BIOUL"),
+        ("Ada B-PER\n\nleft O\nOslo X-LOC\n", "line 4: 'X-LOC' isn't a tag of the scheme BIO.*set .* file_scheme"),
+        ("Ada B-PER\n\nOslo U-LOC\n", "line 3: 'U-LOC' isn't a tag of the scheme BIO"),
+        ("Ada U-PER\n\nleft O\nOslo L-LOC\n", "line 4: 'L-LOC' stands where BIOUL has 'U-LOC'"),
+        ("Ada U-PER\n\nOslo B-LOC\n", "line 3: 'B-LOC' stands where BIOUL has 'U-LOC'"),
+        ("Ada X-PER\n", "line 1: 'X-PER' isn't a tag.*one of BIO, IOB1, BIOUL.*tag_column"),
         ("Ada NNP B-PER\nleft O\n", "line 2: expected 3 columns as in the lines before.*got 2: 'left O'"),
         ("Ada\n", "line 1: expected a token and its tag.*got 1: 'Ada'"),
         ("", "holds no sentence"),
-        ("-DOCSTART- O\n\n", "holds no sentence"),
-        (b"Ada B-PER\nOsl\xf8 O\n", ":2: this line isn.t UTF-8"),
+        ("-DOCSTART- O\n\n# nothing else\n", "holds no sentence"),
+        (b"Ada B-PER\nOsl\xf8 O\n", ":2: this line isn.t UTF-8.*at byte 3.*0xf8.*Set the reader's encoding"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named_with_its_line(write, text, message):
@@ -106,11 +104,90 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line(write, text, message):
         read(write(text))
 
 
-def test_a_configured_scheme_is_held_against_the_file(write):
-    with pytest.raises(
-        ConfigurationError, match="line 1: 'I-PER' can't begin a sentence in BIO.*set the reader's file_scheme"
-    ):
-        read(write("Ada I-PER\n"), file_scheme="BIO")
+@pytest.mark.parametrize(
+    "text, scheme, tags",
+    [
+        # As in eng.train: an IOB1 file with two entities that begin with B after O.
+        ("a I-X\n\nb O\nc B-X\nd I-X\n\ne B-Y\n\nf I-X\ng B-X\n\nh I-X", "IOB1", "B-X/O B-X I-X/B-Y/B-X B-X/B-X"),
+        # As in esp.train: BIO with an I at the beginning of a sentence, and one after another type.
+        ("a I-X\nb I-X\n\nc B-X\nd I-Y\n\ne B-X\n\nf B-Y", "BIO", "B-X I-X/B-X B-Y/B-X/B-Y"),
+    ],
+)
+def test_tags_that_their_scheme_has_otherwise_are_read_as_conlleval_does_and_counted(write, caplog, text, scheme, tags):
+    with caplog.at_level(logging.WARNING):
+        sentences = read(write(text), coding_scheme="BIO")
+    assert "/".join(" ".join(tags) for _, tags in sentences) == tags
+    (warning,) = caplog.messages
+    assert re.search(f"data.txt: 2 of . entities don't begin as {scheme} has it, the first at line", warning)
+
+
+def test_regular_files_have_no_warning(write, caplog):
+    with caplog.at_level(logging.WARNING):
+        read(write("Ada B-PER\nByron I-PER\nBo B-PER\n"))
+        read(write("Ada I-PER\nByron I-PER\nBo B-PER\n"))
+        read(write("Ada B-PER\nByron L-PER\nBo U-PER\n"))
+    assert not caplog.messages
+
+
+def test_a_configured_scheme_is_held_against_the_file(write, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert read(write("Ada I-PER\n"), file_scheme="BIO") == [(["Ada"], ["U-PER"])]
+    assert "1 of 1 entities don't begin as BIO has it, the first at line 1" in caplog.text
+    with pytest.raises(ConfigurationError, match="line 1: 'U-PER' isn't a tag of the scheme IOB1"):
+        read(write("Ada U-PER\n"), file_scheme="IOB1")
+
+
+GERMEVAL = """\
+#\thttp://de.wikipedia.org/wiki/Amsel [2009-10-17]
+1\tDie\tO\tO
+2\tAmselhofer\tB-LOCderiv\tB-LOC
+3\tTante\tO\tO
+
+#\thttp://de.wikipedia.org/wiki/Drossel [2010-01-02]
+1\t#\tO\tO
+2\tDrosselberg\tB-ORG\tB-LOC
+3\tAG\tI-ORG\tO
+"""
+
+
+def test_numbered_words_and_comments_as_in_germeval(write):
+    path = write(GERMEVAL)
+    assert read(path) == [
+        (["Die", "Amselhofer", "Tante"], ["O", "U-LOCderiv", "O"]),
+        (["#", "Drosselberg", "AG"], ["O", "B-ORG", "L-ORG"]),
+    ]
+    assert [tags for _, tags in read(path, tag_column=-1)] == [["O", "U-LOC", "O"], ["O", "U-LOC", "O"]]
+
+
+def test_a_sentence_of_one_word_doesnt_tell_whether_words_are_numbered(write):
+    assert [words for words, _ in read(write("1 one O\n\n1 two O\n2 three O\n"))] == [["one"], ["two", "three"]]
+    assert [words for words, _ in read(write("1 CD O\n\n1 CD O\nhen NN O\n"))] == [["1"], ["1", "hen"]]
+
+
+def test_hashes_and_hashtags_are_tokens(write):
+    text = "# 12 CD\n#oslo NN B-LOC\n# SYM O\n# SYM O\n\n# SYM O\n1 CD O\n"
+    assert [words for words, _ in read(write(text))] == [["#oslo", "#", "#"], ["#", "1"]]
+
+
+def test_a_space_may_belong_to_a_token_between_tabs(write):
+    assert read(write("Ada\tB-PER\n10 000\tO\n"))[0][0] == ["Ada", "10 000"]
+
+
+def test_columns_may_be_given(write):
+    path = write("B-PER Ada NNP\nO left VBD\n")
+    assert read(path, token_column=1, tag_column=0) == [(["Ada", "left"], ["U-PER", "O"])]
+    with pytest.raises(ConfigurationError, match="line 1: the reader's tag_column is 3, but there are 3 columns"):
+        read(path, tag_column=3)
+
+
+def test_a_file_in_another_encoding_is_read_if_that_is_named(write):
+    path = write("Núñez B-PER\nvio O\nÁvila B-LOC\n".encode("latin-1"))
+    assert read(path, encoding="latin-1")[0][0] == ["Núñez", "vio", "Ávila"]
+
+
+def test_an_encoding_that_doesnt_exist_is_refused():
+    with pytest.raises(ConfigurationError, match="'latin-x' isn't an encoding"):
+        NerReader(encoding="latin-x")
 
 
 @pytest.mark.parametrize("argument", ["coding_scheme", "file_scheme"])
@@ -157,6 +234,11 @@ def test_words_without_places_get_those_in_the_words_joined(tokenizer, text):
 def test_a_text_without_tokens_is_refused(text):
     with pytest.raises(ValueError, match="no token to tag"):
         NerReader().text_to_instance(text)
+
+
+def test_a_folder_in_a_files_place_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match=f"{tmp_path} is a folder; expected a file"):
+        read(str(tmp_path))
 
 
 def test_it_is_registered_and_indexes_tokens(write):

@@ -4,8 +4,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Batch, DatasetReader, Vocabulary
 
 from elmo_plugin.tasks.common.fraction import FractionReader
+from elmo_plugin.tasks.common.labels import UNKNOWN_TAG_ID
 from elmo_plugin.tasks.srl import SrlReader
-from elmo_plugin.tasks.srl.reader import UNKNOWN_TAG_ID
 
 
 @pytest.fixture

@@ -1,0 +1,172 @@
+"""Files of the CoNLL shared tasks on named entities and their kin: a token a line, a blank line after each sentence."""
+
+import logging
+import re
+from collections import Counter
+from itertools import chain
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.files import numbered_lines
+from elmo_plugin.tasks.common.columns import split_columns
+from elmo_plugin.tasks.common.spans import OUTSIDE, Span, chunks, irregular_tags, tags_to_spans
+
+logger = logging.getLogger(__name__)
+
+DOCUMENT_START = "-DOCSTART-"
+
+_TAG = re.compile(r"O|[BIUL]-.+")
+
+
+class Sentence(NamedTuple):
+    words: List[str]
+    tags: List[str]
+    line_numbers: List[int]
+
+
+class _Row(NamedTuple):
+    line_number: int
+    columns: List[str]
+
+
+def read_sentences(
+    file_path: str, token_column: Optional[int] = None, tag_column: Optional[int] = None, encoding: str = "utf-8"
+) -> Iterator[Sentence]:
+    """The sentences of a file. The columns that hold tokens and tags are found out unless they are given."""
+    groups = _row_groups(file_path, tag_column, encoding)
+    first_groups = _up_to_two_words(groups)
+    if not first_groups:
+        raise ConfigurationError(
+            f"{file_path} holds no sentence: every line of it is blank, a {DOCUMENT_START} or a comment"
+        )
+    detected = _detected_columns(first_groups[-1])
+    token_column, tag_column = (
+        found if given is None else given for given, found in zip((token_column, tag_column), detected, strict=True)
+    )
+    for rows in chain(first_groups, groups):
+        yield Sentence(
+            [_cell(row, token_column, file_path, "token_column") for row in rows],
+            [_cell(row, tag_column, file_path, "tag_column") for row in rows],
+            [row.line_number for row in rows],
+        )
+
+
+def _row_groups(file_path: str, tag_column: Optional[int], encoding: str) -> Iterator[List[_Row]]:
+    """The rows of each sentence. Checks that all have the same number of columns."""
+    rows: List[_Row] = []
+    num_columns = 0
+    for line_number, line in numbered_lines(file_path, skip_blank=False, encoding=encoding):
+        columns = split_columns(line)
+        if not columns or columns[0] == DOCUMENT_START:
+            if rows:
+                yield rows
+            rows = []
+        elif rows or not _is_comment(columns, num_columns, -1 if tag_column is None else tag_column):
+            num_columns = num_columns or len(columns)
+            rows.append(
+                _Row(line_number, _check_number(columns, num_columns, line, f"{file_path}, line {line_number}"))
+            )
+    if rows:
+        yield rows
+
+
+def _is_comment(columns: List[str], num_columns: int, tag_column: int) -> bool:
+    """Of a line where a sentence could begin. A hash is also a token, and hashtags are."""
+    if not columns[0].startswith("#"):
+        return False
+    if len(columns) != num_columns:
+        return num_columns > 0 or not _TAG.fullmatch(columns[-1])
+    return columns[0] == "#" and not _TAG.fullmatch(columns[tag_column])
+
+
+def _check_number(columns: List[str], num_columns: int, line: str, place: str) -> List[str]:
+    if len(columns) == num_columns > 1:
+        return columns
+    # Spaces may belong to a token where tabs are what separates.
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) == num_columns > 1 and all(cells):
+        return cells
+    expected = "a token and its tag" if num_columns < 2 else f"{num_columns} columns as in the lines before"
+    raise ConfigurationError(
+        f"{place}: expected {expected}, separated by spaces or tabs; got {len(columns)}: {line.strip()!r}"
+    )
+
+
+def _up_to_two_words(groups: Iterator[List[_Row]]) -> List[List[_Row]]:
+    """The first groups, up to one that is long enough to tell whether words are numbered."""
+    first_groups = []
+    for rows in groups:
+        first_groups.append(rows)
+        if len(rows) > 1:
+            break
+    return first_groups
+
+
+def _detected_columns(rows: List[_Row]) -> Tuple[int, int]:
+    num_columns = len(rows[0].columns)
+    first_column = [row.columns[0] for row in rows]
+    numberings = [[str(number + start) for number in range(len(rows))] for start in (0, 1)]
+    if len(rows) < 2 or num_columns < 3 or first_column not in numberings:
+        return 0, -1
+    return 1, 2 if num_columns == 4 else -1
+
+
+def _cell(row: _Row, column: int, file_path: str, argument: str) -> str:
+    try:
+        return row.columns[column]
+    except IndexError:
+        raise ConfigurationError(
+            f"{file_path}, line {row.line_number}: the reader's {argument} is {column}, but there are "
+            f"{len(row.columns)} columns"
+        ) from None
+
+
+class EntityFinder:
+    """Finds the entities of a file's sentences as conlleval does, and counts the tags that their scheme has otherwise.
+
+    What counts as such is known only at the end: to conlleval, BIO and IOB1 are the same, and the scheme that a file
+    follows more closely is taken for its own.
+    """
+
+    def __init__(self, file_scheme: Optional[str] = None) -> None:
+        self._schemes: Sequence[str] = () if file_scheme is None else (file_scheme,)
+        self._num_irregular: Counter = Counter()  # by scheme
+        self._first_irregular: Dict[str, int] = {}
+        self._num_sentences = self._num_entities = 0
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the sentences so far."""
+        return min(self._schemes, key=lambda scheme: self._num_irregular[scheme], default="any")
+
+    def find(self, sentence: Sentence) -> List[Span]:
+        """Raises TagError for a letter that isn't the scheme's, in BIOUL also for one that can't stand where it does."""
+        self._schemes = self._schemes or _possible_schemes(sentence.tags)
+        for scheme in self._schemes:
+            if scheme == "BIOUL":
+                tags_to_spans(sentence.tags, scheme)
+            for index, _ in irregular_tags(sentence.tags, scheme):
+                self._num_irregular[scheme] += 1
+                self._first_irregular.setdefault(scheme, sentence.line_numbers[index])
+        entities = chunks(sentence.tags)
+        self._num_sentences += 1
+        self._num_entities += len(entities)
+        return entities
+
+    def log(self, file_path: str) -> None:
+        scheme = self.scheme
+        logger.info("%s: %d sentences with %d entities", file_path, self._num_sentences, self._num_entities)
+        if self._num_irregular[scheme]:
+            logger.warning(
+                "%s: %d of %d entities don't begin as %s has it, the first at line %d. They were read as conlleval "
+                "does: B begins an entity, and so does I after O and after another type.",
+                *(file_path, self._num_irregular[scheme], self._num_entities, scheme, self._first_irregular[scheme]),
+            )
+
+
+def _possible_schemes(tags: Sequence[str]) -> Sequence[str]:
+    """An entity in BIOUL has a U or an L; without an entity, nothing is known."""
+    if all(tag == OUTSIDE for tag in tags):
+        return ()
+    return ("BIOUL",) if any(tag[:2] in ("U-", "L-") for tag in tags) else ("BIO", "IOB1")
