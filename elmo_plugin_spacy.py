@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     assigns=["doc._.elmo", "token._.elmo", "span._.elmo"],
     default_config={
         "bilm": None,
-        "options_file": None,
-        "weight_file": None,
-        "archive_file": None,
         "layers": "average",
         "batch_size": 64,
         "cuda_device": -1,
@@ -30,9 +27,6 @@ def make_elmo_component(
     nlp: Language,
     name: str,
     bilm: Optional[str],
-    options_file: Optional[str],
-    weight_file: Optional[str],
-    archive_file: Optional[str],
     layers: Union[int, str],
     batch_size: int,
     cuda_device: int,
@@ -41,6 +35,4 @@ def make_elmo_component(
     """See `elmo_plugin.integrations.ElmoComponent` for the arguments."""
     from elmo_plugin.integrations import ElmoComponent
 
-    return ElmoComponent(
-        name, bilm, options_file, weight_file, archive_file, layers, batch_size, cuda_device, copy_bilm
-    )
+    return ElmoComponent(name, bilm, layers, batch_size, cuda_device, copy_bilm)

@@ -1,6 +1,5 @@
 """Which trainings each part of the report is made of."""
 
-import os
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
@@ -8,7 +7,7 @@ from cells import Budget, cell, environment
 from settings import Setting
 
 from elmo_plugin.analysis.ablations import TABLES
-from elmo_plugin.analysis.finetuning import Tuned, tune
+from elmo_plugin.analysis.finetuning import Tuned, archive_in_environment, tune
 from elmo_plugin.analysis.runs import Cell, Run, RunFailed, Runs
 
 
@@ -79,11 +78,10 @@ class WithTuned(NamedTuple):
 
 def train_tuned(setting: Setting, task: str, data: Path, runs: Runs) -> WithTuned:
     """Tunes the biLM on a task's text, and trains the task with it and without."""
-    archive = os.environ.get("ELMO_BILM_ARCHIVE") or None
     tuned = tune(
         runs,
         task,
-        archive,
+        archive_in_environment(),
         environment=environment(data),
         overrides=setting.finetuning_overrides,
     )

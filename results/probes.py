@@ -68,13 +68,4 @@ def _folder(name: str, data: Path, folder: Path) -> Path:
 def _arguments(name: str, data: Path) -> List[str]:
     files = PROBES[name].files
     arguments = [part for flag, names in files.items() for part in (flag, *(str(data / file) for file in names))]
-    return [*arguments, *_bilm()]
-
-
-def _bilm() -> List[str]:
-    """The biLM that the configs would take, as flags."""
-    if archive := os.environ.get("ELMO_BILM_ARCHIVE"):
-        return ["--archive", archive]
-    if weights := os.environ.get("ELMO_WEIGHT_FILE"):
-        return ["--options-file", os.environ["ELMO_OPTIONS_FILE"], "--weight-file", weights]
-    return ["--bilm", os.environ["ELMO_BILM"]]
+    return [*arguments, "--bilm", os.environ["ELMO_BILM"]]

@@ -15,6 +15,7 @@ from elmo_plugin.analysis import ablations, layer_weights, sample_efficiency
 from elmo_plugin.analysis.analysis import write_plot
 from elmo_plugin.analysis.runs import Run, Runs
 from elmo_plugin.analysis.sample_efficiency import BASELINE, ELMO, mean_and_spread, updates_saved
+from elmo_plugin.bilm.pretrained import PRETRAINED
 from elmo_plugin.files import replacing
 
 if TYPE_CHECKING:
@@ -362,9 +363,7 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _bilm_name(run: Run) -> str:
     bilm = run.config["model"]["text_embedder"]["contextual"]["bilm"]
-    if bilm["type"] == "pretrained":
-        return f"the one named `{bilm['name']}`"
-    return f"`{Path(bilm.get('archive_file') or bilm['weight_file']).name}`"
+    return f"`{bilm['name']}`" if bilm["name"] in PRETRAINED else f"`{Path(bilm['name']).name}`"
 
 
 def _command(setting: str) -> str:

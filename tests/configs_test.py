@@ -23,8 +23,7 @@ BUILT = [config for config in CONFIGS if config != "training_configs/ensemble.js
 TASKS = ["coref", "ner", "snli", "squad", "srl", "sst"]
 
 DATA = {
-    "ELMO_OPTIONS_FILE": "fixtures/bilm/options.json",
-    "ELMO_WEIGHT_FILE": "fixtures/bilm/weights.hdf5",
+    "ELMO_BILM": "fixtures/bilm",
     "ELMO_BILM_TRAIN": "fixtures/data/demo/text.txt",
     "ELMO_BILM_DEV": "fixtures/data/demo/heldout.txt",
     "ELMO_NER_TRAIN": "fixtures/data/ner/train.txt",
@@ -77,7 +76,7 @@ def build(bilm_archive, tmp_path, monkeypatch):
 
     def build(config: str) -> TrainModel:
         if config == "training_configs/bilm/finetune.jsonnet":
-            monkeypatch.setenv("ELMO_BILM_ARCHIVE", bilm_archive)
+            monkeypatch.setenv("ELMO_BILM", bilm_archive)
         params = Params.from_file(config, json.dumps(SMALLER.get(config, {})))
         prepare_environment(params)  # takes the seeds, as the command does
         return TrainModel.from_params(params, serialization_dir=str(tmp_path / "run"), local_rank=0)

@@ -28,10 +28,7 @@ def trained(root, tmp_path_factory):
     """A folder with the archive of the trained example; the biLM's files it was trained with are gone."""
     folder = tmp_path_factory.mktemp("example")
     shutil.copytree(root / "fixtures" / "bilm", folder / "bilm")
-    bilm = {
-        "ELMO_OPTIONS_FILE": str(folder / "bilm" / "options.json"),
-        "ELMO_WEIGHT_FILE": str(folder / "bilm" / "weights.hdf5"),
-    }
+    bilm = {"ELMO_BILM": str(folder / "bilm")}
     overrides = json.dumps({"trainer.num_epochs": 2})
     log = allennlp("train", EXAMPLE, "-s", folder / "run", "-o", overrides, cwd=root, **bilm)
     shutil.rmtree(folder / "bilm")

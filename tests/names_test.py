@@ -14,7 +14,7 @@ from allennlp.training.metrics import Metric
 
 import elmo_plugin
 from elmo_plugin.analysis import Analysis
-from elmo_plugin.bilm import BiLm
+from elmo_plugin.bilm import BiLmSource
 from elmo_plugin.bilm.cache import LayerCache
 from elmo_plugin.bilm.softmax import BiLmSoftmax
 from elmo_plugin.tasks.squad.modules import SpanHeads
@@ -24,7 +24,7 @@ from elmo_plugin.text import ContextualEmbedder
 NAMES = {
     Analysis: ["ablations", "finetuning", "neighbours", "pos", "sample-efficiency", "similarity", "wsd"],
     BatchSampler: ["elmo::sentences"],
-    BiLm: ["archive", "files", "pretrained", "random"],
+    BiLmSource: ["archive", "files", "pretrained", "random"],
     BiLmSoftmax: ["adaptive", "full", "sampled"],
     Checkpointer: ["elmo::atomic"],
     ContextualEmbedder: ["elmo", "none"],

@@ -64,9 +64,7 @@ def test_the_defaults_reach_processes_that_are_started_later():
     assert run.stdout.strip() == "13370"
 
 
-@pytest.mark.parametrize(
-    "name, nearest", [("ELMO_NER_TRIAN", "ELMO_NER_TRAIN"), ("ELMO_WEIGHTS_FILE", "ELMO_WEIGHT_FILE")]
-)
+@pytest.mark.parametrize("name, nearest", [("ELMO_NER_TRIAN", "ELMO_NER_TRAIN"), ("ELMO_BILMS", "ELMO_BILM")])
 def test_a_misspelt_name_is_warned_of_with_the_nearest_one(name, nearest, caplog):
     fill_in_defaults({name: "x"})
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -84,6 +82,13 @@ def test_a_worker_does_not_repeat_the_warning(caplog, monkeypatch):
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("name", ["ELMO_OPTIONS_FILE", "ELMO_WEIGHT_FILE", "ELMO_BILM_ARCHIVE"])
+def test_a_variable_that_was_replaced_is_refused_with_the_way_over(name):
+    with pytest.raises(ConfigurationError, match=rf"{name} \(mine\) isn't read any more: .* set ELMO_BILM to"):
+        fill_in_defaults({name: "mine"})
+    fill_in_defaults({name: ""})  # as an older version of the plugin leaves it in the environment
+
+
 def test_a_value_that_is_not_utf_8_is_refused_by_name():
     with pytest.raises(ConfigurationError, match="ELMO_NER_TRAIN isn't valid UTF-8"):
         fill_in_defaults({"ELMO_NER_TRAIN": os.fsdecode(b"caf\xe9.txt")})
@@ -97,6 +102,7 @@ def test_a_value_that_is_not_utf_8_is_refused_by_name():
         ("settings.required('ELMO_NER_TRAIN')", "a.txt", "a.txt"),
         ("settings.optional('ELMO_NER_TRAIN', 'other')", "a.txt", "a.txt"),
         ("settings.optional('ELMO_NER_TRAIN', null)", None, None),
+        ("settings.archive('ELMO_BILM')", "runs/model.tar.gz", "runs/model.tar.gz"),
         ("settings.number('ELMO_SEED')", None, 13370),
         ("settings.number('ELMO_CUDA_DEVICE', null)", None, None),
         ("settings.number('ELMO_CUDA_DEVICE', null)", "-1", -1),
@@ -125,6 +131,7 @@ def test_a_config_reads_a_variable(expression, value, expected, tmp_path, monkey
         ("settings.bool('ELMO_NER_TRAIN')", "", "Set ELMO_NER_TRAIN to the CoNLL-2003"),
         ("settings.number('ELMO_NER_TRAIN')", "a.txt", "ELMO_NER_TRAIN is 'a.txt', but must be a number"),
         ("settings.number('ELMO_NER_TRAIN')", "e", "ELMO_NER_TRAIN is 'e', but must be a number"),
+        ("settings.archive('ELMO_BILM')", "wiki-small", "ELMO_BILM is 'wiki-small', but must be the model.tar.gz of"),
         ("settings.bool('ELMO_NER_TRAIN')", "maybe", "ELMO_NER_TRAIN is 'maybe', but must be true or false"),
         ("settings.string('ELMO_NOT_IN_THE_TABLE')", "", "undefined external variable: ELMO_NOT_IN_THE_TABLE"),
     ],

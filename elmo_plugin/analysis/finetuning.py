@@ -51,6 +51,12 @@ class Tuned(NamedTuple):
     archive: str
 
 
+def archive_in_environment() -> Optional[str]:
+    """The archive in ELMO_BILM, if it names one."""
+    bilm = os.environ.get("ELMO_BILM", "")
+    return bilm if bilm.endswith(".tar.gz") else None
+
+
 def tune(
     runs: Runs,
     task: str,
@@ -72,7 +78,7 @@ def tune(
         fitted = runs.train(make("fit_softmax", overrides or {}))
         archive, before = str(fitted.archive), _perplexity(fitted)
     rate = {} if learning_rate is None else {"trainer.optimizer.lr": learning_rate}
-    cell = make("finetune", {**(overrides or {}), **rate}, ELMO_BILM_ARCHIVE=archive)
+    cell = make("finetune", {**(overrides or {}), **rate}, ELMO_BILM=archive)
     tuned = runs.train(cell)
     if before is None:
         before = measured_once(runs.folder, archive, cell.resolve())
@@ -121,7 +127,7 @@ def measure(archive: str, config: Config) -> Perplexity:
     if not isinstance(model, BiLmLanguageModel):
         raise ConfigurationError(
             f"{archive} holds a {type(model).__name__}, which has no softmax over words; it takes the archive of a "
-            "language model, or no archive and a biLM by ELMO_OPTIONS_FILE and ELMO_WEIGHT_FILE or ELMO_BILM"
+            "language model, or no archive and any biLM in ELMO_BILM"
         )
     params = Params(json.loads(json.dumps(config)))  # a copy: building something takes its keys away
     reader = DatasetReader.from_params(params["dataset_reader"])
@@ -188,8 +194,8 @@ class Finetuning(Analysis):
         parser.add_argument("--tasks", nargs="+", required=True, choices=sorted(PAPER), help="whose text to tune on")
         parser.add_argument(
             "--archive",
-            default=os.environ.get("ELMO_BILM_ARCHIVE") or None,
-            help="model.tar.gz of a language model (default: what ELMO_BILM_ARCHIVE says)",
+            default=archive_in_environment(),
+            help="model.tar.gz of a language model (default: ELMO_BILM, if that is one)",
         )
         parser.add_argument(
             "--configs",

@@ -1,9 +1,8 @@
 """The bidirectional language model: the one class that is trained, exported, and used to embed."""
 
-from typing import Iterable, List, NamedTuple, Optional, Tuple, cast
+from typing import TYPE_CHECKING, Iterable, List, NamedTuple, Optional, Tuple, cast
 
 import torch
-from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
 from torch.nn import functional
 
@@ -14,6 +13,9 @@ from elmo_plugin.bilm.projected_lstm import LstmState, ProjectedLstm
 from elmo_plugin.bilm.side_by_side import side_by_side
 from elmo_plugin.bilm.token_cache import TokenCache
 from elmo_plugin.characters import CharacterMapping, unique_rows
+
+if TYPE_CHECKING:
+    from allennlp.common import Params
 
 
 class BiLmState(NamedTuple):
@@ -77,7 +79,7 @@ class BiLmOutput(NamedTuple):
     mask: torch.Tensor  # (batch_size, num_tokens + 2), bool
 
 
-class BiLm(torch.nn.Module, Registrable):
+class BiLm(torch.nn.Module):
     """A biLM of any size an options.json can state (Sec. 3.1 and 3.4 of the paper).
 
     By default a sentence's vectors depend on that sentence alone. `stateful` carries each row's LSTM states from one
@@ -91,11 +93,9 @@ class BiLm(torch.nn.Module, Registrable):
     its LSTMs in `precision` "int8" instead of "float32": faster, and no longer exact. See `benchmarks/README.md` for by
     how much.
 
-    In a config, `{"type": "files", "options_file": ..., "weight_file": ...}`, `{"type": "archive", "archive_file":
-    ...}` or `{"type": "random", "projection_dim": ..., ...}`; see `elmo_plugin.bilm.sources`.
+    `BiLm.load("wiki-small")` reads one. In a config it is the same string, or `{"type": "random", "projection_dim":
+    ..., ...}` for one to be trained; see `elmo_plugin.bilm.sources`.
     """
-
-    default_implementation = "files"
 
     def __init__(
         self,
@@ -123,6 +123,28 @@ class BiLm(torch.nn.Module, Registrable):
         self._boundary_ids = torch.tensor([mapping.begin_sentence_ids, mapping.end_sentence_ids])
         self._awaiting_weights: Optional[str] = None
         self.register_load_state_dict_pre_hook(_weights_arrive)
+
+    @staticmethod
+    def load(
+        bilm: Optional[str] = None, weight_file: Optional[str] = None, *, options_file: Optional[str] = None
+    ) -> "BiLm":
+        """The biLM that one string names: a shipped or published name (`elmo_plugin.bilm.pretrained`), a folder with
+        options.json and weights.hdf5, a model archive, or a URL of either. Without a name it is the one that ships.
+
+        The one other way is AllenNLP 0.9's, `BiLm.load(options_file, weight_file)`.
+        """
+        from elmo_plugin.bilm import loading
+
+        if weight_file is not None and options_file is None:
+            bilm, options_file = None, bilm
+        return loading.load(bilm, options_file, weight_file)
+
+    @staticmethod
+    def from_params(params: "Params", serialization_dir: Optional[str] = None) -> "BiLm":
+        """What AllenNLP calls for a biLM in a config."""
+        from elmo_plugin.bilm.sources import BiLmSource
+
+        return BiLmSource.from_config(params, serialization_dir)
 
     def _recurrent_layers(self) -> torch.nn.ModuleList:
         options = self.options

@@ -1,9 +1,9 @@
 """Where a biLM comes from, by config; and how its sizes travel inside a model archive.
 
 An archive's weights.th already holds the biLM's weights. What it lacks are the sizes, without which the model can't be
-built. So a biLM read from files or an archive leaves its sizes in the run's `vocabulary/` folder, which AllenNLP puts
-into `model.tar.gz`, at the moment its weights are first saved. Where such a record and saved weights are found, the
-original files are not touched: the biLM is built at those sizes and refuses to run until its weights have been loaded.
+built. So a biLM that a config names leaves its sizes in the run's `vocabulary/` folder, which AllenNLP puts into
+`model.tar.gz`, at the moment its weights are first saved. Where such a record and saved weights are found, the original
+files are not touched: the biLM is built at those sizes and refuses to run until its weights have been loaded.
 """
 
 import json
@@ -11,27 +11,34 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
-from allennlp.common import FromParams
-from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
-from allennlp.models.archival import load_archive
+from allennlp.common import Params, Registrable
 
+from elmo_plugin.bilm import loading
 from elmo_plugin.bilm.bilm import BiLm
-from elmo_plugin.bilm.checkpoint import read_options, read_weights
 from elmo_plugin.bilm.options import BiLmOptions
-from elmo_plugin.bilm.pretrained import SHIPPED, pretrained_files
+from elmo_plugin.bilm.pretrained import SHIPPED
 from elmo_plugin.files import replacing
 
 RECORD_NAME = ".bilm_sizes.json"
 _SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
 
 
-@BiLm.register("files", constructor="from_files")
-@BiLm.register("pretrained", constructor="from_name")
-@BiLm.register("archive", constructor="from_archive")
-@BiLm.register("random", constructor="from_sizes")
-class BiLmSource(FromParams):
-    """The ways to a `BiLm` that a config can name by `type`; each is a plain function too."""
+class BiLmSource(Registrable):
+    """The ways to a `BiLm` that a config can name by `type`; each is a plain function too.
+
+    A config that is a string, `"bilm": "wiki-small"`, names a biLM as `BiLm.load` does. With other settings beside it,
+    that is `{"type": "pretrained", "name": "wiki-small", "dropout": 0.1}`.
+    """
+
+    default_implementation = "files"
+
+    @classmethod
+    def from_config(cls, params: Params, serialization_dir: Optional[str] = None) -> BiLm:
+        """What `BiLm.from_params` does."""
+        # AllenNLP turns a string into a type.
+        if list(params) == ["type"] and params["type"] not in cls.list_available():
+            params = Params({"type": "pretrained", "name": params["type"]})
+        return cls.from_params(params, serialization_dir=serialization_dir)  # type: ignore[return-value]
 
     @staticmethod
     def from_files(
@@ -44,7 +51,7 @@ class BiLmSource(FromParams):
     ) -> BiLm:
         """The published pair of files, each a local path or a URL."""
         source = {"options_file": options_file, "weight_file": weight_file}
-        bilm = _read_or_rebuild(lambda: _read_files(options_file, weight_file), source, serialization_dir)
+        bilm = _read_or_rebuild(lambda: loading.read_files(options_file, weight_file), source, serialization_dir)
         return _set_up(bilm, dropout, stateful, precision)
 
     @staticmethod
@@ -55,11 +62,8 @@ class BiLmSource(FromParams):
         precision: str = "float32",
         serialization_dir: Optional[str] = None,
     ) -> BiLm:
-        """A biLM by its name: the one that ships with the plugin, or a published one, which is fetched on first use.
-        See `elmo_plugin.bilm.pretrained`.
-        """
-        files = pretrained_files(name)
-        bilm = _read_or_rebuild(lambda: _read_files(*files), {"pretrained": name}, serialization_dir)
+        """A biLM by the one string that names it: see `BiLm.load`."""
+        bilm = _read_or_rebuild(lambda: loading.load(name), {"pretrained": name}, serialization_dir)
         return _set_up(bilm, dropout, stateful, precision)
 
     @staticmethod
@@ -71,7 +75,8 @@ class BiLmSource(FromParams):
         serialization_dir: Optional[str] = None,
     ) -> BiLm:
         """The biLM inside a model archive: that of a language model trained here, or of a task model."""
-        bilm = _read_or_rebuild(lambda: _read_archive(archive_file), {"archive_file": archive_file}, serialization_dir)
+        source = {"archive_file": archive_file}
+        bilm = _read_or_rebuild(lambda: loading.read_archive(archive_file), source, serialization_dir)
         return _set_up(bilm, dropout, stateful, precision)
 
     @staticmethod
@@ -107,20 +112,10 @@ class BiLmSource(FromParams):
         return BiLm(options, dropout, stateful)
 
 
-def _read_files(options_file: str, weight_file: str) -> BiLm:
-    bilm = BiLm(read_options(_fetch(options_file, "options_file")))
-    read_weights(bilm, _fetch(weight_file, "weight_file"))
-    return bilm
-
-
-def _read_archive(archive_file: str) -> BiLm:
-    model = load_archive(_fetch(archive_file, "archive_file")).model
-    bilms = [module for module in model.modules() if isinstance(module, BiLm)]
-    if len(bilms) != 1:
-        raise ConfigurationError(f"{archive_file} holds {len(bilms)} biLMs; it takes an archive with exactly one")
-    bilm = BiLm(bilms[0].options)
-    bilm.load_state_dict(bilms[0].state_dict())
-    return bilm
+BiLmSource.register("files", constructor="from_files")(BiLmSource)
+BiLmSource.register("pretrained", constructor="from_name")(BiLmSource)
+BiLmSource.register("archive", constructor="from_archive")(BiLmSource)
+BiLmSource.register("random", constructor="from_sizes")(BiLmSource)
 
 
 def _set_up(bilm: BiLm, dropout: float, stateful: bool, precision: str) -> BiLm:
@@ -128,17 +123,6 @@ def _set_up(bilm: BiLm, dropout: float, stateful: bool, precision: str) -> BiLm:
     bilm.stateful = stateful
     bilm.precision = precision
     return bilm
-
-
-def _fetch(path: str, what: str) -> str:
-    """A local path for a path or URL."""
-    try:
-        return str(cached_path(path))
-    except Exception as error:  # offline, a server's refusal, a missing file: the remedy is the same
-        raise ConfigurationError(
-            f"can't get the biLM's {what} {path!r} ({type(error).__name__}: {error}); give a local path or check the "
-            "address"
-        ) from error
 
 
 def _read_or_rebuild(read: Callable[[], BiLm], source: Dict[str, str], serialization_dir: Optional[str]) -> BiLm:

@@ -7,37 +7,33 @@ from typing import Callable
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.bilm import loading
 from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED
-from elmo_plugin.embedding import ElmoEmbedder, opening
+from elmo_plugin.embedding import ElmoEmbedder
 
 INTERRUPTED = 130
 
 
 def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --bilm, --options-file, --weight-file, --archive and --cuda-device, which `open_embedder` reads."""
-    group = parser.add_argument_group("the biLM", "by name, by its two files, or in an archive")
+    """Adds --bilm, AllenNLP 0.9's --options-file and --weight-file, and --cuda-device, which `open_embedder` reads."""
+    group = parser.add_argument_group("the biLM")
     group.add_argument(
         "--bilm",
-        metavar="NAME",
-        help=f"a pretrained biLM: {', '.join(PRETRAINED)}; unless named, {SHIPPED}, which is part of the plugin",
+        metavar="NAME_OR_PATH",
+        help=f"a name ({', '.join(PRETRAINED)}), a folder with options.json and weights.hdf5, a model.tar.gz, or a URL "
+        f"of either; the default is {SHIPPED}, which is part of the plugin",
     )
-    group.add_argument("--options-file", metavar="FILE", help="the biLM's options.json, a path or a URL")
-    group.add_argument("--weight-file", metavar="FILE", help="the biLM's HDF5 weights, a path or a URL")
-    group.add_argument(
-        "--archive", metavar="FILE", help="instead: model.tar.gz of a trained biLM, or of a task model that holds one"
-    )
+    group.add_argument("--options-file", metavar="FILE", help="in place of --bilm: its options.json, a path or a URL")
+    group.add_argument("--weight-file", metavar="FILE", help="and its HDF5 weights, a path or a URL")
     group.add_argument("--cuda-device", type=int, default=-1, metavar="ID", help="the GPU to run on; -1 is the CPU")
 
 
 def open_embedder(arguments: argparse.Namespace) -> ElmoEmbedder:
     """Loads the biLM that the flags of `add_bilm_arguments` name."""
-    return opening.open_embedder(
-        arguments.bilm,
-        arguments.options_file,
-        arguments.weight_file,
-        arguments.archive,
-        arguments.cuda_device,
-        getattr(arguments, "stateful", False),
+    return ElmoEmbedder(
+        loading.load(arguments.bilm, arguments.options_file, arguments.weight_file),
+        cuda_device=arguments.cuda_device,
+        stateful=getattr(arguments, "stateful", False),
     )
 
 

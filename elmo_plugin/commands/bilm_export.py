@@ -6,7 +6,7 @@ from pathlib import Path
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.bilm import BiLmSource, checkpoint
+from elmo_plugin.bilm import BiLm, checkpoint
 
 
 @Subcommand.register("bilm-export")
@@ -50,7 +50,7 @@ def export(archive_file: str, output_dir: str, force: bool = False, compact: boo
     for path in (weight_file, options_file):
         if path.exists() and not force:
             raise ConfigurationError(f"{path} exists already; give another folder, or --force to overwrite it")
-    bilm = BiLmSource.from_archive(archive_file)
+    bilm = BiLm.load(archive_file)
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint.write(bilm, weight_file, options_file, compact)
     print(f"wrote {weight_file} and {options_file}")

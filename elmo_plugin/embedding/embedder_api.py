@@ -1,7 +1,7 @@
 """ELMo vectors from Python, with the methods of AllenNLP 0.9's ElmoEmbedder."""
 
 from collections import deque
-from typing import IO, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import IO, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import numpy
 import torch
@@ -9,7 +9,7 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError, check_for_gpu
 from allennlp.nn.util import move_to_device
 
-from elmo_plugin.bilm import BiLm, BiLmSource
+from elmo_plugin.bilm import BiLm
 from elmo_plugin.characters import CharacterMapping
 from elmo_plugin.embedding.hdf5_file import new_hdf5_file
 from elmo_plugin.embedding.hdf5_layout import DatasetKeys, check_layers, select_layers
@@ -22,23 +22,23 @@ MAX_TOKENS_AHEAD = 2**14
 
 
 class ElmoEmbedder:
-    """Embeds tokenised sentences with the biLM that ships with the plugin, with one given as options.json + HDF5, each
-    a path or a URL, or with a `bilm` that is there already.
+    """Embeds tokenised sentences with a biLM that is named as for `BiLm.load`, by default the one that ships, or that
+    is there already. AllenNLP 0.9's arguments, `ElmoEmbedder(options_file, weight_file, cuda_device)`, are taken too.
 
     A sentence always gets the same vectors. `stateful` carries the LSTM states from batch to batch instead, as AllenNLP
     0.9 did. `precision` "int8" rounds the LSTMs' weights, for more speed on a CPU; see `BiLm`.
 
-        elmo = ElmoEmbedder()
+        elmo = ElmoEmbedder("wiki-small")
         vectors = elmo.embed_sentence(["I", "ate", "an", "apple", "."])   # float32 array, (layers, tokens, dim)
     """
 
     def __init__(
         self,
-        options_file: Optional[str] = None,
+        bilm: Union[str, BiLm, None] = None,
         weight_file: Optional[str] = None,
         cuda_device: int = -1,
         *,
-        bilm: Optional[BiLm] = None,
+        options_file: Optional[str] = None,
         stateful: bool = False,
         precision: str = "float32",
     ) -> None:
@@ -46,7 +46,9 @@ class ElmoEmbedder:
         if precision != "float32" and cuda_device >= 0:
             raise ConfigurationError(f"precision {precision} is for CPUs; on a GPU leave it at float32")
         self.cuda_device = cuda_device
-        self.bilm: BiLm = (bilm or _read(options_file, weight_file)).requires_grad_(False).eval()
+        if not isinstance(bilm, BiLm):
+            bilm = BiLm.load(bilm, weight_file, options_file=options_file)
+        self.bilm: BiLm = bilm.requires_grad_(False).eval()
         self.bilm.stateful = stateful or self.bilm.stateful
         self.bilm.precision = precision
         if cuda_device >= 0:
@@ -142,17 +144,6 @@ class ElmoEmbedder:
 
         for vectors in self.embed_sentences(sentences(), batch_size):
             yield waiting.popleft(), vectors
-
-
-def _read(options_file: Optional[str], weight_file: Optional[str]) -> BiLm:
-    if options_file is None and weight_file is None:
-        return BiLmSource.from_name()
-    if options_file is None or weight_file is None:
-        raise ConfigurationError(
-            f"a biLM is two files, but only {options_file or weight_file} was given; give its options_file and its "
-            "weight_file, or neither for the biLM that ships"
-        )
-    return BiLmSource.from_files(options_file, weight_file)
 
 
 def _groups(

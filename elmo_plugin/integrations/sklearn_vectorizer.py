@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.embedding.hdf5_layout import check_layers, select_layers
-from elmo_plugin.embedding.opening import open_embedder
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
 POOLINGS: Dict[str, Callable[..., numpy.ndarray]] = {"mean": numpy.mean, "max": numpy.max}
@@ -23,8 +22,8 @@ Text = Union[str, Sequence[str]]
 
 # Shared by the clones that a grid search makes, which would each load the biLM otherwise.
 @functools.lru_cache(maxsize=2)
-def _shared_embedder(*source: Any) -> ElmoEmbedder:
-    return open_embedder(*source)
+def _shared_embedder(bilm: Optional[str], cuda_device: int) -> ElmoEmbedder:
+    return ElmoEmbedder(bilm, cuda_device=cuda_device)
 
 
 class ElmoVectorizer(TransformerMixin, BaseEstimator):
@@ -36,8 +35,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         classifier = make_pipeline(ElmoVectorizer(layers="top"), LogisticRegression())
         classifier.fit(["A fine film.", "A dull film."], [1, 0])
 
-    - The biLM is the one that ships, unless it is named: by `bilm`, one of the names in `elmo_plugin.bilm.pretrained`,
-      by `options_file` and `weight_file`, or by `archive_file`.
+    - `bilm`: a name, a folder, an archive or a URL, as for `BiLm.load`; without it, the biLM that ships.
     - `layers`: `average`, `top`, an index, 0 being the context-independent layer, or `all`, side by side.
     - `pooling`: `mean` or `max`, over the words.
     - `batch_size`: sentences at a time.
@@ -49,9 +47,6 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         bilm: Optional[str] = None,
-        options_file: Optional[str] = None,
-        weight_file: Optional[str] = None,
-        archive_file: Optional[str] = None,
         layers: Union[int, str] = "average",
         pooling: str = "mean",
         language: str = "en",
@@ -59,9 +54,6 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         cuda_device: int = -1,
     ) -> None:
         self.bilm = bilm
-        self.options_file = options_file
-        self.weight_file = weight_file
-        self.archive_file = archive_file
         self.layers = layers
         self.pooling = pooling
         self.language = language
@@ -116,7 +108,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         return [list(text)]
 
     def _embedder(self) -> ElmoEmbedder:
-        return _shared_embedder(self.bilm, self.options_file, self.weight_file, self.archive_file, self.cuda_device)
+        return _shared_embedder(self.bilm, self.cuda_device)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ doc._.elmo, doc[3]._.elmo, doc[1:4]._.elmo     # (tokens, dim), (dim,), (tokens 
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Union
+from typing import Iterable, Iterator, List, Optional, Sequence, Union
 
 import numpy
 import srsly
@@ -18,19 +18,18 @@ from spacy.tokens import Doc, Span, Token
 from spacy.util import minibatch
 
 from elmo_plugin.bilm import checkpoint
+from elmo_plugin.bilm.loading import OPTIONS_NAME, WEIGHTS_NAME
 from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.embedding.hdf5_layout import check_layers, select_layers
-from elmo_plugin.embedding.opening import check_one_bilm, open_embedder
 
 _DOCS_AT_ONCE = 64
-_OPTIONS, _WEIGHTS = "options.json", "weights.hdf5"
 
 
 class ElmoComponent(Pipe):
     """Sets `doc._.elmo`, float32, (tokens, dim), from which `token._.elmo` and `span._.elmo` are cut.
 
-    - The biLM is the one that ships, unless it is named: by `bilm`, one of the names in `elmo_plugin.bilm.pretrained`,
-      by `options_file` and `weight_file`, or by `archive_file`. It is loaded when the first text comes.
+    - `bilm`: a name, a folder, an archive or a URL, as for `BiLm.load`; without it, the biLM that ships. It is loaded
+      when the first text comes.
     - `layers`: `average`, `top`, an index, 0 being the context-independent layer, or `all`: then vectors have their
       layers first, (layers, tokens, dim).
     - `batch_size`: sentences at a time. `nlp.pipe` fills batches across documents.
@@ -45,34 +44,25 @@ class ElmoComponent(Pipe):
         self,
         name: str = "elmo",
         bilm: Optional[str] = None,
-        options_file: Optional[str] = None,
-        weight_file: Optional[str] = None,
-        archive_file: Optional[str] = None,
         layers: Union[int, str] = "average",
         batch_size: int = 64,
         cuda_device: int = -1,
         copy_bilm: bool = False,
     ) -> None:
-        check_one_bilm(bilm, options_file, weight_file, archive_file)
         check_layers(layers)
         self.name = name
         self.layers = layers
         self.batch_size = batch_size
         self.copy_bilm = copy_bilm
-        self._source: Dict[str, Any] = {
-            "bilm": bilm,
-            "options_file": options_file,
-            "weight_file": weight_file,
-            "archive_file": archive_file,
-            "cuda_device": cuda_device,
-        }
+        self._bilm = bilm
+        self._cuda_device = cuda_device
         self._embedder: Optional[ElmoEmbedder] = None
         _add_extensions()
 
     @property
     def embedder(self) -> ElmoEmbedder:
         if self._embedder is None:
-            self._embedder = open_embedder(**self._source)
+            self._embedder = ElmoEmbedder(self._bilm, cuda_device=self._cuda_device)
         return self._embedder
 
     def __call__(self, doc: Doc) -> Doc:
@@ -111,14 +101,13 @@ class ElmoComponent(Pipe):
         if self.copy_bilm:
             folder = Path(path)
             folder.mkdir(parents=True, exist_ok=True)
-            checkpoint.write(self.embedder.bilm, folder / _WEIGHTS, folder / _OPTIONS)
+            checkpoint.write(self.embedder.bilm, folder / WEIGHTS_NAME, folder / OPTIONS_NAME)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """Reads the biLM in the folder `path`, if there is one, in place of the one that was named."""
         folder = Path(path)
-        if (folder / _WEIGHTS).exists():
-            cuda_device = self._source["cuda_device"]
-            self._embedder = ElmoEmbedder(str(folder / _OPTIONS), str(folder / _WEIGHTS), cuda_device)
+        if (folder / WEIGHTS_NAME).exists():
+            self._embedder = ElmoEmbedder(str(folder), cuda_device=self._cuda_device)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

@@ -44,11 +44,10 @@ def _data(task: str, train: str, dev: str) -> List[Setting]:
 
 _TABLE: List[Setting] = [
     Setting(
-        "ELMO_BILM", "wiki-small", "the name of a pretrained biLM, such as original; see elmo_plugin.bilm.pretrained"
+        "ELMO_BILM",
+        "wiki-small",
+        "a biLM: a name such as original, a folder with options.json and weights.hdf5, a model.tar.gz, or a URL",
     ),
-    Setting("ELMO_OPTIONS_FILE", "", "a biLM's options.json (a path or URL), in place of ELMO_BILM"),
-    Setting("ELMO_WEIGHT_FILE", "", "that biLM's HDF5 weights (a path or URL)"),
-    Setting("ELMO_BILM_ARCHIVE", "", "the model.tar.gz of a trained biLM, in place of the three above"),
     Setting("ELMO_FINETUNED_ARCHIVE", "", "the model.tar.gz of a biLM tuned on the task's text"),
     Setting("ELMO_CUDA_DEVICE", "", "the GPU's number, or -1 for the CPU; empty: GPU 0 if there is one, else the CPU"),
     Setting("ELMO_SEED", "13370", "the random seed of a run; the paper's means over seeds need several"),
@@ -76,8 +75,19 @@ _TABLE: List[Setting] = [
 SETTINGS: Dict[str, Setting] = {setting.name: setting for setting in _TABLE}
 
 
+REPLACED: Dict[str, str] = {
+    "ELMO_OPTIONS_FILE": "set ELMO_BILM to the folder that holds options.json and weights.hdf5",
+    "ELMO_WEIGHT_FILE": "set ELMO_BILM to the folder that holds options.json and weights.hdf5",
+    "ELMO_BILM_ARCHIVE": "set ELMO_BILM to the archive",
+}
+"""Variables of earlier versions, and what to do instead."""
+
+
 def fill_in_defaults(environment: MutableMapping[str, str] = os.environ) -> None:
     """Gives each variable of the table that is absent its default, and warns of names that look like misspelt ones."""
+    for name, remedy in REPLACED.items():
+        if environment.get(name):
+            raise ConfigurationError(f"{name} ({environment[name]}) isn't read any more: unset it, and {remedy}.")
     for setting in SETTINGS.values():
         _check_decoded(setting.name, environment.setdefault(setting.name, setting.default))
     environment[HELP_VARIABLE] = json.dumps({setting.name: setting.help for setting in SETTINGS.values()})

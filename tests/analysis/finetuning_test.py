@@ -75,7 +75,7 @@ def configs(tmp_path, make_config) -> Path:
     folder = tmp_path / "bilm"
     for name in ("fit_softmax", "finetune"):
         text = Path(make_config(name, folder)).read_text().replace("+f1", "-perplexity")
-        archive = "std.extVar('ELMO_BILM_ARCHIVE')" if name == "finetune" else "''"
+        archive = "std.extVar('ELMO_BILM')" if name == "finetune" else "''"
         config = f"{text} + {{archive: {archive}, task: std.extVar('ELMO_FINETUNE_TASK')}}"
         (folder / f"{name}.jsonnet").write_text(config)
     return folder

@@ -7,6 +7,7 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.modules import TokenEmbedder
 from allennlp.modules.elmo import batch_to_ids
 
 from elmo_plugin.bilm import BiLm, BiLmSource
@@ -20,6 +21,20 @@ def from_config(files, folder=None):
 
 def test_a_config_without_a_type_means_files(bilm_files):
     torch.testing.assert_close(from_config(bilm_files).state_dict(), BiLmSource.from_files(*bilm_files).state_dict())
+
+
+@pytest.mark.parametrize("settings", [{}, {"dropout": 0.25}])
+def test_a_config_names_a_bilm_by_the_one_string_alone_or_with_settings(bilm_files, settings):
+    folder = str(Path(bilm_files.weight_file).parent)
+    named = {"type": "pretrained", "name": folder, **settings} if settings else folder
+    bilm = TokenEmbedder.from_params(Params({"type": "elmo::token_embedder", "bilm": named})).elmo.bilm
+    torch.testing.assert_close(bilm.state_dict(), BiLm.load(folder).state_dict(), rtol=0, atol=0)
+    assert bilm.dropout.p == settings.get("dropout", 0.0)
+
+
+def test_a_misspelt_type_is_refused(bilm_files):
+    with pytest.raises(ConfigurationError, match="fles not in acceptable choices for type"):
+        BiLm.from_params(Params({"type": "fles", "options_file": "o", "weight_file": "w"}))
 
 
 def test_a_random_bilm_takes_its_sizes_from_the_config():

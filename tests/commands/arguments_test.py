@@ -1,10 +1,11 @@
 import argparse
+import os
 
 import numpy
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.bilm import BiLmSource, sources
+from elmo_plugin.bilm import BiLm
 from elmo_plugin.commands import arguments as shared
 from elmo_plugin.embedding import ElmoEmbedder
 
@@ -21,20 +22,14 @@ def test_the_two_files_are_opened(bilm_files):
     numpy.testing.assert_array_equal(embedder.embed_sentence(["a", "word"]), expected)
 
 
-def test_an_archive_is_opened(bilm_files, monkeypatch):
-    bilm = BiLmSource.from_files(*bilm_files)
-    monkeypatch.setattr(BiLmSource, "from_archive", lambda path: bilm)
-    embedder = shared.open_embedder(parse("--archive", "model.tar.gz"))
+def test_one_flag_names_a_bilm_of_any_kind(bilm_files):
+    embedder = shared.open_embedder(parse("--bilm", os.path.dirname(bilm_files[0])))
     expected = ElmoEmbedder(*bilm_files).embed_sentence(["a", "word"])
     numpy.testing.assert_array_equal(embedder.embed_sentence(["a", "word"]), expected)
 
 
-def test_without_flags_the_shipped_bilm_is_opened(bilm_files, monkeypatch):
-    names = []
-    monkeypatch.setattr(sources, "pretrained_files", lambda name: names.append(name) or bilm_files)
-    shared.open_embedder(parse())
-    shared.open_embedder(parse("--bilm", "small"))
-    assert names == [shared.SHIPPED, "small"]
+def test_without_flags_the_shipped_bilm_is_opened():
+    assert shared.open_embedder(parse()).bilm.options == BiLm.load("wiki-small").options
 
 
 @pytest.mark.parametrize(
@@ -42,10 +37,8 @@ def test_without_flags_the_shipped_bilm_is_opened(bilm_files, monkeypatch):
     [
         (["--options-file", "a"], "options file .a. needs its weight file beside it"),
         (["--weight-file", "a"], "weight file .a. needs its options file beside it"),
-        (["--archive", "a", "--options-file", "b", "--weight-file", "c"], "b and a name two biLMs"),
-        (["--archive", "a", "--bilm", "small"], "small and a name two biLMs"),
-        (["--bilm", "huge"], "no pretrained biLM 'huge'"),
-        (["--archive", "nowhere.tar.gz"], "nowhere.tar.gz"),
+        (["--bilm", "a", "--options-file", "b", "--weight-file", "c"], "a and b name two biLMs"),
+        (["--bilm", "nowhere.tar.gz"], "there is no biLM 'nowhere.tar.gz'"),
     ],
 )
 def test_flags_that_name_no_single_bilm_are_refused(words, message):

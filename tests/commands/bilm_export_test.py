@@ -15,7 +15,7 @@ from elmo_plugin.commands import bilm_export
 def bilm(monkeypatch):
     """A biLM that any archive is said to hold; tests/training/experiment_test.py exports from a real one."""
     bilm = BiLm(BiLmOptions(projection_dim=4, cell_dim=6, char_dim=3, filters=((1, 4), (2, 5))))
-    monkeypatch.setattr(bilm_export.BiLmSource, "from_archive", lambda archive_file: bilm)
+    monkeypatch.setattr(BiLm, "load", lambda archive_file: bilm)
     return bilm
 
 
@@ -50,6 +50,6 @@ def test_help_shows_an_example(monkeypatch, capsys):
 
 
 def test_a_missing_archive_is_named(tmp_path):
-    with pytest.raises(ConfigurationError, match="archive_file 'nowhere.tar.gz'"):
+    with pytest.raises(ConfigurationError, match="no biLM 'nowhere.tar.gz'"):
         bilm_export.export("nowhere.tar.gz", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()

@@ -7,7 +7,8 @@ import pytest
 from allennlp.commands import main
 
 from elmo_plugin.analysis.analysis import Analysis
-from elmo_plugin.bilm import sources
+from elmo_plugin.bilm import loading
+from elmo_plugin.bilm.pretrained import BiLmFiles
 from elmo_plugin.commands import elmo_analyze
 
 OURS = ("wsd", "pos", "neighbours", "similarity")
@@ -69,7 +70,7 @@ def test_the_picture_can_be_left_out(command, bilm, monkeypatch):
 
 
 def test_the_example_in_the_help_runs(command, bilm, monkeypatch, tmp_path):
-    monkeypatch.setattr(sources, "pretrained_files", lambda name: (str(bilm[1]), str(bilm[3])))
+    monkeypatch.setattr(loading, "locate", lambda name: BiLmFiles(str(bilm[1]), str(bilm[3])))
     monkeypatch.chdir(tmp_path)
     _, _, *words = shlex.split(Analysis.by_name("similarity").example)
     assert "similarity.txt" in command(*words, output=False)
@@ -99,7 +100,7 @@ def test_the_list_of_analyses_is_in_the_help(monkeypatch, capsys):
         (["neighbours", "--index", "nowhere", "--queries", "[a]"], "nowhere holds no index"),
         (["similarity", "--sentences-file", "nowhere.txt"], "nowhere.txt"),
         (["similarity", "--sentences", "[a]", "[b]", "--batch-size", "0"], "--batch-size must be 1 or more, not 0"),
-        (["similarity", "--sentences", "[a]", "[b]", "--archive", "nowhere.tar.gz"], "nowhere.tar.gz"),
+        (["similarity", "--sentences", "[a]", "[b]", "--bilm", "nowhere.tar.gz"], "nowhere.tar.gz"),
     ],
 )
 def test_a_users_mistake_is_one_line(command, words, message, tmp_path):
@@ -113,7 +114,7 @@ def test_a_users_mistake_is_one_line(command, words, message, tmp_path):
 def test_an_output_that_is_a_file_is_refused_before_the_work(command, tmp_path):
     (tmp_path / "out").write_text("precious")
     with pytest.raises(SystemExit) as exit_info:
-        command("similarity", *SENTENCES, "--archive", "never opened")
+        command("similarity", *SENTENCES, "--bilm", "never opened")
     assert exit_info.value.code == f"error: --output: {tmp_path / 'out'} is a file, not a folder"
     assert (tmp_path / "out").read_text() == "precious"
 
@@ -121,5 +122,5 @@ def test_an_output_that_is_a_file_is_refused_before_the_work(command, tmp_path):
 def test_an_output_without_permission_is_refused_before_the_work(command, tmp_path, monkeypatch):
     monkeypatch.setattr(elmo_analyze.os, "access", lambda path, mode: False)
     with pytest.raises(SystemExit) as exit_info:
-        command("similarity", *SENTENCES, "--archive", "never opened")
+        command("similarity", *SENTENCES, "--bilm", "never opened")
     assert exit_info.value.code == f"error: --output: no permission to write to {tmp_path}"

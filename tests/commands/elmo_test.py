@@ -14,7 +14,8 @@ import pytest
 from allennlp.commands import main
 
 from elmo_plugin import ElmoEmbedder
-from elmo_plugin.bilm import sources
+from elmo_plugin.bilm import loading
+from elmo_plugin.bilm.pretrained import BiLmFiles
 from elmo_plugin.commands import elmo as elmo_command  # noqa: F401  (registers the command)
 
 LINES = ["The cat sat .", "Hello / world", "naïve \U0001f600", "The cat sat ."]
@@ -85,7 +86,7 @@ def test_every_flag_of_allennlp_0_9_is_taken(run, text, output):
 
 
 def test_without_a_bilm_it_is_the_one_that_ships(run, text, output, monkeypatch, bilm):
-    monkeypatch.setattr(sources, "pretrained_files", lambda name: (bilm[1], bilm[3]))
+    monkeypatch.setattr(loading, "locate", lambda name: BiLmFiles(bilm[1], bilm[3]))
     run(text, output, "--all", bilm=[])
     assert contents(output)["0"].shape == (3, 4, 16)
 

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 
 import h5py
 import numpy
@@ -9,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 
 from elmo_plugin import ElmoEmbedder
-from elmo_plugin.bilm import BiLmSource
+from elmo_plugin.bilm import BiLm
 from elmo_plugin.embedding import embedder_api
 
 SENTENCES = [["The", "cat", "sat", "."], ["Hello"], [], ["naïve", "\U0001f600"]]
@@ -167,15 +168,21 @@ def test_a_bad_line_is_named_and_no_file_is_left(embedder, tmp_path, text, argum
 
 
 def test_without_arguments_it_is_the_bilm_that_ships():
-    shipped = BiLmSource.from_name()
+    shipped = BiLm.load("wiki-small")
     torch.testing.assert_close(ElmoEmbedder().bilm.state_dict(), shipped.state_dict())
 
 
-def test_half_a_bilm_is_refused():
-    with pytest.raises(ConfigurationError, match="only options.json was given; give its options_file and its"):
-        ElmoEmbedder("options.json")
+@pytest.mark.parametrize("way", ["one name", "by place", "by keyword"])
+def test_a_bilm_is_named_by_one_string_or_as_in_allennlp_0_9(bilm_files, way):
+    options_file, weight_file = bilm_files
+    embedder = {
+        "one name": lambda: ElmoEmbedder(os.path.dirname(options_file)),
+        "by place": lambda: ElmoEmbedder(options_file, weight_file, -1),
+        "by keyword": lambda: ElmoEmbedder(options_file=options_file, weight_file=weight_file, cuda_device=-1),
+    }[way]()
+    torch.testing.assert_close(embedder.bilm.state_dict(), BiLm.load(*bilm_files).state_dict(), rtol=0, atol=0)
 
 
 def test_a_bilm_that_is_there_already_is_used_as_it_is(bilm_files):
-    bilm = BiLmSource.from_files(*bilm_files)
+    bilm = BiLm.load(*bilm_files)
     assert ElmoEmbedder(bilm=bilm).bilm is bilm

@@ -18,10 +18,7 @@ LABELS = [1, 0, 1, 0] * 3
 
 @pytest.fixture
 def files(root):
-    return {
-        "options_file": str(root / "fixtures/bilm/options.json"),
-        "weight_file": str(root / "fixtures/bilm/weights.hdf5"),
-    }
+    return {"bilm": str(root / "fixtures/bilm")}
 
 
 @pytest.fixture
@@ -91,8 +88,9 @@ def test_a_grid_search_tries_its_parameters_and_loads_the_bilm_once(make, monkey
     from elmo_plugin.integrations import sklearn_vectorizer
 
     opened = []
-    open_embedder = sklearn_vectorizer.open_embedder
-    monkeypatch.setattr(sklearn_vectorizer, "open_embedder", lambda *a: opened.append(a) or open_embedder(*a))
+    monkeypatch.setattr(
+        sklearn_vectorizer, "ElmoEmbedder", lambda *names, **rest: opened.append(names) or ElmoEmbedder(*names, **rest)
+    )
     sklearn_vectorizer._shared_embedder.cache_clear()
     grid = {"elmovectorizer__layers": ["top", 0], "elmovectorizer__pooling": ["mean", "max"]}
     search = GridSearchCV(make_pipeline(make(), LogisticRegression()), grid, cv=2, error_score="raise")

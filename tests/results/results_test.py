@@ -36,8 +36,7 @@ def data(tmp_path_factory, root):
         monkeypatch.chdir(root)
         monkeypatch.setenv("ELMO_DATA", str(folder))
         monkeypatch.setenv("ELMO_BILM", "wiki-small")
-        for variable in ("ELMO_WORD_VECTORS", "ELMO_BILM_ARCHIVE", "ELMO_OPTIONS_FILE", "ELMO_WEIGHT_FILE"):
-            monkeypatch.setenv(variable, "")
+        monkeypatch.setenv("ELMO_WORD_VECTORS", "")
         yield folder
 
 
@@ -240,8 +239,7 @@ def test_a_probe_is_run_once_and_its_table_and_plot_are_in_the_report(driver, ta
 
 def test_another_bilm_is_another_probe(driver, tagged, root, tmp_path, monkeypatch):
     shipped = driver.probes._folder("pos", tagged, tmp_path)
-    monkeypatch.setenv("ELMO_OPTIONS_FILE", str(root / "fixtures/bilm/options.json"))
-    monkeypatch.setenv("ELMO_WEIGHT_FILE", str(root / "fixtures/bilm/weights.hdf5"))
+    monkeypatch.setenv("ELMO_BILM", str(root / "fixtures/bilm"))
     assert driver.probes._folder("pos", tagged, tmp_path) != shipped
 
 

@@ -12,7 +12,7 @@ from allennlp.modules.elmo import Elmo as AllenNlpElmo
 from allennlp.modules.elmo import batch_to_ids
 from contract import logging_as_before
 
-from elmo_plugin.bilm import BiLmSource
+from elmo_plugin.bilm import BiLm
 from elmo_plugin.commands.bilm_export import export
 
 FIXTURES = "fixtures/bilm_training"
@@ -65,7 +65,7 @@ def test_an_exported_bilm_gives_the_same_vectors_here_and_in_allennlp(trained, e
     ids = batch_to_ids([["the", "cat", "will", "swim"], ["Ada"]])
     bilm = load_archive(trained / "model.tar.gz").model.bilm.eval()
     files = str(exported / "options.json"), str(exported / "weights.hdf5")
-    assert torch.equal(BiLmSource.from_files(*files)(ids).layers, bilm(ids).layers)
+    assert torch.equal(BiLm.load(*files)(ids).layers, bilm(ids).layers)
     elmo = AllenNlpElmo(*files, num_output_representations=1, dropout=0.0, scalar_mix_parameters=[-9e10, -9e10, 1])
     expected = elmo(ids)["elmo_representations"][0]
     torch.testing.assert_close(
@@ -74,13 +74,13 @@ def test_an_exported_bilm_gives_the_same_vectors_here_and_in_allennlp(trained, e
 
 
 def test_an_archive_serves_as_an_embedders_bilm_without_export(trained, exported):
-    from_archive = BiLmSource.from_archive(str(trained / "model.tar.gz"))
-    from_files = BiLmSource.from_files(str(exported / "options.json"), str(exported / "weights.hdf5"))
+    from_archive = BiLm.load(str(trained / "model.tar.gz"))
+    from_files = BiLm.load(str(exported))
     torch.testing.assert_close(from_archive.state_dict(), from_files.state_dict())
 
 
 def test_tuning_from_an_archive_goes_on_from_its_weights_and_words(trained, tmp_path, monkeypatch):
-    monkeypatch.setenv("ELMO_BILM_ARCHIVE", str(trained / "model.tar.gz"))
+    monkeypatch.setenv("ELMO_BILM", str(trained / "model.tar.gz"))
     before = metrics_of(trained)["validation_perplexity"]
     model = train_model_from_file(f"{FIXTURES}/finetune.jsonnet", tmp_path / "run")
     assert metrics_of(tmp_path / "run")["validation_perplexity"] < before
@@ -90,13 +90,12 @@ def test_tuning_from_an_archive_goes_on_from_its_weights_and_words(trained, tmp_
 
 
 def test_tuning_from_files_fits_the_softmax_first_and_leaves_the_bilm_alone(exported, tmp_path, monkeypatch):
-    monkeypatch.setenv("ELMO_OPTIONS_FILE", str(exported / "options.json"))
-    monkeypatch.setenv("ELMO_WEIGHT_FILE", str(exported / "weights.hdf5"))
+    monkeypatch.setenv("ELMO_BILM", str(exported))
     fitted = train_model_from_file(f"{FIXTURES}/fit_softmax.jsonnet", tmp_path / "fitted")
-    bilm = BiLmSource.from_files(str(exported / "options.json"), str(exported / "weights.hdf5"))
+    bilm = BiLm.load(str(exported))
     torch.testing.assert_close(fitted.bilm.state_dict(), bilm.state_dict())
 
-    monkeypatch.setenv("ELMO_BILM_ARCHIVE", str(tmp_path / "fitted" / "model.tar.gz"))
+    monkeypatch.setenv("ELMO_BILM", str(tmp_path / "fitted" / "model.tar.gz"))
     train_model_from_file(f"{FIXTURES}/finetune.jsonnet", tmp_path / "tuned")
     before, after = (metrics_of(tmp_path / name)["validation_perplexity"] for name in ("fitted", "tuned"))
     assert after < before
@@ -105,7 +104,7 @@ def test_tuning_from_files_fits_the_softmax_first_and_leaves_the_bilm_alone(expo
 def test_the_tuned_archive_does_not_need_the_one_it_came_from(trained, tmp_path, monkeypatch):
     source = tmp_path / "source.tar.gz"
     source.write_bytes((trained / "model.tar.gz").read_bytes())
-    monkeypatch.setenv("ELMO_BILM_ARCHIVE", str(source))
+    monkeypatch.setenv("ELMO_BILM", str(source))
     train_model_from_file(f"{FIXTURES}/finetune.jsonnet", tmp_path / "run")
     source.unlink()
     metrics = evaluate_from_archive(tmp_path / "run" / "model.tar.gz", "fixtures/data/demo/heldout.txt")

@@ -2,16 +2,16 @@
 // The paper's perplexities on dev text, before -> after: SNLI 72.1 -> 16.8, CoNLL-2003 103.2 -> 46.3, SST 131.5 -> 78.6,
 // SQuAD contexts 99.1 -> 43.5 and questions 158.2 -> 52.0.
 //
-// ELMO_BILM_ARCHIVE is the biLM to go on from, with its softmax and its words: an archive of bilm/small.jsonnet or the like, or of
+// ELMO_BILM is the biLM to go on from, with its softmax and its words: an archive of bilm/small.jsonnet or the like, or of
 // fit_softmax.jsonnet for a biLM that comes as HDF5. The text is ELMO_BILM_TRAIN and ELMO_BILM_DEV, or a task's: ELMO_FINETUNE_TASK.
 //
-//   ELMO_BILM_ARCHIVE=runs/bilm/model.tar.gz ELMO_BILM_TRAIN=bio.train.txt ELMO_BILM_DEV=bio.dev.txt \
+//   ELMO_BILM=runs/bilm/model.tar.gz ELMO_BILM_TRAIN=bio.train.txt ELMO_BILM_DEV=bio.dev.txt \
 //     allennlp train training_configs/bilm/finetune.jsonnet -s runs/finetuned
 //   allennlp evaluate runs/bilm/model.tar.gz bio.dev.txt       # before; runs/finetuned/metrics.json is after
-local data = import '../lib/data.libsonnet';
+local settings = import '../lib/settings.libsonnet';
 
 (import 'base.libsonnet') + (import 'task_text.libsonnet') + {
-  local archive = data.path('ELMO_BILM_ARCHIVE'),
+  local archive = settings.archive('ELMO_BILM'),
   // The archive's words, so that its softmax fits.
   vocabulary: { type: 'from_files', directory: archive },
   model+: {

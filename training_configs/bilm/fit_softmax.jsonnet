@@ -3,9 +3,8 @@
 //
 // The text is ELMO_BILM_TRAIN and ELMO_BILM_DEV, or that of a task's own files: ELMO_FINETUNE_TASK=snli with ELMO_SNLI_TRAIN and _DEV.
 //
-//   export ELMO_OPTIONS_FILE=options.json ELMO_WEIGHT_FILE=weights.hdf5
-//   allennlp train training_configs/bilm/fit_softmax.jsonnet -s runs/fit_softmax
-//   ELMO_BILM_ARCHIVE=runs/fit_softmax/model.tar.gz allennlp train training_configs/bilm/finetune.jsonnet -s runs/finetuned
+//   ELMO_BILM=original allennlp train training_configs/bilm/fit_softmax.jsonnet -s runs/fit_softmax
+//   ELMO_BILM=runs/fit_softmax/model.tar.gz allennlp train training_configs/bilm/finetune.jsonnet -s runs/finetuned
 local elmo = import '../lib/elmo.libsonnet';
 
 (import 'base.libsonnet') + (import 'task_text.libsonnet') + {

@@ -7,19 +7,8 @@ local settings = import 'settings.libsonnet';
 local contextual(change) = { model+: { text_embedder+: { contextual+: change } } };
 
 {
-  // The biLM of the experiments: an archive in ELMO_BILM_ARCHIVE, the files in ELMO_OPTIONS_FILE and ELMO_WEIGHT_FILE, or else the one
-  // named by ELMO_BILM, which by default ships with the plugin.
-  bilm:: if settings.string('ELMO_BILM_ARCHIVE') != '' then {
-    type: 'archive',
-    archive_file: settings.string('ELMO_BILM_ARCHIVE'),
-  } else if settings.string('ELMO_OPTIONS_FILE') + settings.string('ELMO_WEIGHT_FILE') != '' then {
-    type: 'files',
-    options_file: settings.required('ELMO_OPTIONS_FILE'),
-    weight_file: settings.required('ELMO_WEIGHT_FILE'),
-  } else {
-    type: 'pretrained',
-    name: settings.string('ELMO_BILM'),
-  },
+  // The biLM of the experiments: a name, a folder, an archive or a URL. By default it is the one that ships with the plugin.
+  bilm:: { type: 'pretrained', name: settings.string('ELMO_BILM') },
 
   // ELMo at the given placements, with weights of its own at each.
   at(placements):: {

@@ -3,35 +3,33 @@
 from pathlib import Path
 from typing import Dict, NamedTuple
 
-from allennlp.common.checks import ConfigurationError
-
 SHIPPED = "wiki-small"
 """The biLM in the box. Its model card is `wiki-small/README.md` in this folder."""
 
 _PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
 
 
-class PretrainedFiles(NamedTuple):
+class BiLmFiles(NamedTuple):
     """Where a biLM's two files are: paths or URLs."""
 
     options_file: str
     weight_file: str
 
 
-def _shipped(name: str) -> PretrainedFiles:
+def _shipped(name: str) -> BiLmFiles:
     folder = Path(__file__).parent / name
-    return PretrainedFiles(str(folder / "options.json"), str(folder / "weights.hdf5"))
+    return BiLmFiles(str(folder / "options.json"), str(folder / "weights.hdf5"))
 
 
-def _published(folder: str, stem: str, weights: str = "weights") -> PretrainedFiles:
-    return PretrainedFiles(f"{_PUBLISHED}/{folder}/{stem}_options.json", f"{_PUBLISHED}/{folder}/{stem}_{weights}.hdf5")
+def _published(folder: str, stem: str, weights: str = "weights") -> BiLmFiles:
+    return BiLmFiles(f"{_PUBLISHED}/{folder}/{stem}_options.json", f"{_PUBLISHED}/{folder}/{stem}_{weights}.hdf5")
 
 
-def _published_sizes(sizes: str) -> PretrainedFiles:
+def _published_sizes(sizes: str) -> BiLmFiles:
     return _published(sizes, f"elmo_{sizes}")
 
 
-PRETRAINED: Dict[str, PretrainedFiles] = {
+PRETRAINED: Dict[str, BiLmFiles] = {
     SHIPPED: _shipped(SHIPPED),
     "small": _published_sizes("2x1024_128_2048cnn_1xhighway"),
     "medium": _published_sizes("2x2048_256_2048cnn_1xhighway"),
@@ -41,10 +39,3 @@ PRETRAINED: Dict[str, PretrainedFiles] = {
     "pubmed": _published("contributed/pubmed", "elmo_2x4096_512_2048cnn_2xhighway", "weights_PubMed_only"),
 }
 """All but the shipped one are fetched from their public addresses on first use, and kept in AllenNLP's cache."""
-
-
-def pretrained_files(name: str) -> PretrainedFiles:
-    """The files of the biLM with this name."""
-    if name not in PRETRAINED:
-        raise ConfigurationError(f"there is no pretrained biLM {name!r}; the names are {', '.join(PRETRAINED)}")
-    return PRETRAINED[name]

@@ -213,7 +213,7 @@ def test_model_learns(task):
 
 
 def test_l2_of_the_elmo_config_is_on_weight_matrices_and_layer_weights_only(task, root, monkeypatch):
-    for name in ("ELMO_SNLI_TRAIN", "ELMO_SNLI_DEV", "ELMO_OPTIONS_FILE", "ELMO_WEIGHT_FILE"):
+    for name in ("ELMO_SNLI_TRAIN", "ELMO_SNLI_DEV", "ELMO_BILM"):
         monkeypatch.setenv(name, "unused")
     config = Params.from_file(root / "training_configs" / "snli" / "elmo.jsonnet").as_dict(quiet=True)
     regexes = {regex: regularizer["alpha"] for regex, regularizer in config["model"]["regularizer"]["regexes"]}

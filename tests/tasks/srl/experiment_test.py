@@ -102,7 +102,7 @@ def test_the_baseline_and_elmo_differ_by_elmo_alone():
 
 def test_only_training_sentences_are_limited_in_length(monkeypatch):
     monkeypatch.setenv("ELMO_TRAIN_FRACTION", "0.5")
-    for name in ("OPTIONS_FILE", "WEIGHT_FILE", "SRL_TRAIN", "SRL_DEV"):
+    for name in ("BILM", "SRL_TRAIN", "SRL_DEV"):
         monkeypatch.setenv(f"ELMO_{name}", "anything")
     for config in ("elmo", "ablations/fraction"):
         params = Params.from_file(f"training_configs/srl/{config}.jsonnet").as_dict(quiet=True)
@@ -113,7 +113,7 @@ def test_only_training_sentences_are_limited_in_length(monkeypatch):
 
 
 def test_gradients_are_clipped_by_value_or_by_norm(monkeypatch):
-    for name in ("OPTIONS_FILE", "WEIGHT_FILE", "SRL_TRAIN", "SRL_DEV"):
+    for name in ("BILM", "SRL_TRAIN", "SRL_DEV"):
         monkeypatch.setenv(f"ELMO_{name}", "anything")
     trainers = [
         Params.from_file(f"training_configs/srl/{config}.jsonnet")["trainer"]
