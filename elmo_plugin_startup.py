@@ -1,4 +1,4 @@
-"""Lets AllenNLP 2.10.1 start without torchvision and fairscale.
+"""Lets AllenNLP 2.10.1 start without torchvision and fairscale, and finds `allennlp.commands.elmo` for old scripts.
 
 AllenNLP imports both packages before it looks at any plugin, and uses them only for images and for fully sharded
 training. Neither has a release that goes with today's CPU build of torch and imports without warnings. So the installed
@@ -78,10 +78,27 @@ class StandInFinder:
         pass
 
 
+class OldModuleFinder:
+    """Finds `allennlp.commands.elmo`, which AllenNLP dropped in 1.0, for scripts that import it: in the plugin."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        return ModuleSpec(fullname, self) if fullname == "allennlp.commands.elmo" else None  # type: ignore[arg-type]
+
+    def create_module(self, spec):
+        return None  # Python's own kind of module
+
+    def exec_module(self, module):
+        from elmo_plugin.embedding import allennlp_0_9
+
+        for name in ("__doc__", "__all__", *allennlp_0_9.__all__):
+            setattr(module, name, getattr(allennlp_0_9, name))
+
+
 def install() -> None:
-    """Adds the finder behind all others, once."""
-    if not any(isinstance(finder, StandInFinder) for finder in sys.meta_path):
-        sys.meta_path.append(StandInFinder())
+    """Adds the finders behind all others, once."""
+    for kind in (StandInFinder, OldModuleFinder):
+        if not any(isinstance(finder, kind) for finder in sys.meta_path):
+            sys.meta_path.append(kind())
 
 
 install()
