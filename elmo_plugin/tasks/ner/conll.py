@@ -141,7 +141,7 @@ class EntityFinder:
         return min(self._schemes, key=lambda scheme: self._num_irregular[scheme], default="any")
 
     def find(self, sentence: Sentence) -> List[Span]:
-        """Raises TagError for a letter that isn't the scheme's, in BIOUL also for one that can't stand where it does."""
+        """Raises TagError for a letter that isn't the scheme's, in BIOUL also for one where it can't stand."""
         self._schemes = self._schemes or _possible_schemes(sentence.tags)
         for scheme in self._schemes:
             if scheme == "BIOUL":

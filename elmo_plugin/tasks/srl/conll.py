@@ -1,5 +1,6 @@
 """Files of predicates and their arguments, in the columns of CoNLL-2012 (OntoNotes)."""
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -7,8 +8,11 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.files import numbered_lines
+from elmo_plugin.tasks.common.columns import split_columns
 from elmo_plugin.tasks.common.conll2012 import find_files
 from elmo_plugin.tasks.common.spans import Span, spans_to_tags
+
+logger = logging.getLogger(__name__)
 
 PREDICATE = "V"
 CONTINUATION = "C-"
@@ -18,8 +22,7 @@ CONTINUATION = "C-"
 _NUM_COLUMNS_BEFORE = 11
 _WORD, _PART_OF_SPEECH, _FRAMESET = 3, 4, 7
 
-_BETWEEN_COLUMNS = re.compile(r"[ \t]+")
-_BRACKETS = re.compile(r"(?:\(([^()*]+))?\*(\))?")
+_BRACKETS = re.compile(r"((?:\([^()*]+)*)\*(\)*)")
 
 
 class Frame(NamedTuple):
@@ -59,47 +62,94 @@ class _Rows:
         return ConfigurationError(f"{self.file_path}, line {self.first_line + index}: {message}")
 
 
-def read_sentences(path: str) -> Iterator[Sentence]:
-    """The sentences of a file, or of all `*gold_conll` files (gzipped or not) in a folder and those below it."""
-    num_sentences = 0
+class _Skipped:
+    """What a reading leaves out, and where it does so first."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+        self._first_place = ""
+        self.number = 0
+
+    def add(self, number: int, place: str) -> None:
+        self.number += number
+        self._first_place = self._first_place or (place if number else "")
+
+    def warn(self, path: str) -> None:
+        if self.number:
+            logger.warning("%s: left out %d %s; the first is at %s", path, self.number, self._reason, self._first_place)
+
+
+def read_sentences(path: str, encoding: str = "utf-8") -> Iterator[Sentence]:
+    """The sentences of a file, or of all `*gold_conll` files (gzipped or not) in a folder and those below it.
+
+    Two things are left out and counted in a warning at the end: columns that don't say whose arguments they hold, which
+    in OntoNotes are empty ones; and arguments inside another one of the same predicate, see `without_nested`.
+    """
+    num_sentences = num_frames = 0
+    columns = _Skipped("columns of arguments that mark no predicate, (V*), and have no frameset")
+    nested = _Skipped("arguments nested in others of the same predicate, of which the outer one is kept")
     for file_path in find_files(path):
-        for rows in _row_groups(file_path):
+        for rows in _row_groups(file_path, encoding):
+            sentence = _sentence(rows, columns, nested)
             num_sentences += 1
-            yield _sentence(rows)
+            num_frames += len(sentence.frames)
+            yield sentence
     if num_sentences == 0:
         raise ConfigurationError(f"{path} holds no sentence")
+    if columns.number and not num_frames:
+        raise ConfigurationError(f"{path}: no column of arguments marks a predicate, (V*), and no word has a frameset")
+    columns.warn(path)
+    nested.warn(path)
 
 
 def brackets_to_tags(brackets: Sequence[str]) -> List[str]:
     """`(ARG0* *) (V*)` -> `B-ARG0 I-ARG0 B-V`. Raises BracketError where they don't fit."""
+    return spans_to_tags(without_nested(brackets_to_spans(brackets)), len(brackets), "BIO")
+
+
+def brackets_to_spans(brackets: Sequence[str]) -> List[Span]:
+    """`(ARG0* (R-ARG1*) *)` -> 1:2 and 0:3. As in srl-eval, what was opened last is closed first. `-` counts as `*`."""
     spans: List[Span] = []
-    opened: Optional[Tuple[int, str]] = None
+    opened: List[Tuple[int, str]] = []
     for index, bracket in enumerate(brackets):
-        match = _BRACKETS.fullmatch(bracket)
+        match = _BRACKETS.fullmatch("*" if bracket == "-" else bracket)
         if match is None:
             raise BracketError(f"expected '*', '(LABEL*', '*)' or '(LABEL*)', got {bracket!r}", index)
-        label, closes = match.groups()
-        if label is not None:
-            if opened is not None:
-                raise BracketError(f"{bracket!r} opens an argument inside of ({opened[1]}, which is still open", index)
-            opened = (index, label)
-        if closes:
-            if opened is None:
+        labels, closing = match.groups()
+        opened += [(index, label) for label in labels.split("(")[1:]]
+        for _ in closing:
+            if not opened:
                 raise BracketError(f"{bracket!r} closes an argument, but none is open", index)
-            spans.append(Span(opened[0], index + 1, opened[1]))
-            opened = None
-    if opened is not None:
-        raise BracketError(f"the argument ({opened[1]} is never closed", opened[0])
-    return spans_to_tags(spans, len(brackets), "BIO")
+            start, label = opened.pop()
+            spans.append(Span(start, index + 1, label))
+    if opened:
+        start, label = opened[-1]
+        raise BracketError(f"the argument ({label} is never closed", start)
+    return spans
 
 
-def _row_groups(file_path: str) -> Iterator[_Rows]:
+def without_nested(spans: Sequence[Span]) -> List[Span]:
+    """Those that one tag a word can tell: of an argument and others within it the outer one, but for those around V.
+
+    A flat tagger can find one or the other; the outer one is a phrase of the predicate's own, and most often the inner
+    one a piece of it (`C-ARG1` inside `ARG1`). To srl-eval, every argument that is left out here would be a missed one.
+    """
+    predicates = [span for span in spans if span.type == PREDICATE]
+    kept: List[Span] = []
+    # What closes first comes first, so that of two with the same words the outer one is the last.
+    for span in [*predicates, *reversed(spans)]:
+        if all(span.end <= other.start or other.end <= span.start for other in kept):
+            kept.append(span)
+    return sorted(kept)
+
+
+def _row_groups(file_path: str, encoding: str) -> Iterator[_Rows]:
     rows: List[List[str]] = []
     line_number = 0
-    for line_number, line in numbered_lines(file_path, skip_blank=False):
-        text = line.strip(" \t\r\n")
-        if text and not text.startswith(("#begin document", "#end document")):
-            rows.append(_BETWEEN_COLUMNS.split(text))
+    for line_number, line in numbered_lines(file_path, skip_blank=False, encoding=encoding):
+        columns = split_columns(line)
+        if columns and not line.lstrip().startswith(("#begin document", "#end document")):
+            rows.append(columns)
         elif rows:
             yield _Rows(file_path, line_number - len(rows), rows)
             rows = []
@@ -107,7 +157,7 @@ def _row_groups(file_path: str) -> Iterator[_Rows]:
         yield _Rows(file_path, line_number - len(rows) + 1, rows)
 
 
-def _sentence(rows: _Rows) -> Sentence:
+def _sentence(rows: _Rows, skipped_columns: _Skipped, nested: _Skipped) -> Sentence:
     num_columns = len(rows.rows[0])
     if num_columns <= _NUM_COLUMNS_BEFORE:
         raise rows.error(
@@ -117,31 +167,36 @@ def _sentence(rows: _Rows) -> Sentence:
     for index, row in enumerate(rows.rows):
         if len(row) != num_columns:
             raise rows.error(f"expected {num_columns} columns as in the sentence's first line, got {len(row)}", index)
-    return Sentence(
-        words=rows.column(_WORD),
-        parts_of_speech=rows.column(_PART_OF_SPEECH),
-        frames=_frames(rows, range(_NUM_COLUMNS_BEFORE, num_columns - 1)),
-        place=f"{rows.file_path}:{rows.first_line}",
-    )
+    place = f"{rows.file_path}:{rows.first_line}"
+    columns = [_arguments(rows, number) for number in range(_NUM_COLUMNS_BEFORE, num_columns - 1)]
+    frames = _frames(rows, columns)
+    skipped_columns.add(len(columns) - len(frames), place)
+    nested.add(sum(len(spans) - len(without_nested(spans)) for spans in columns), place)
+    return Sentence(rows.column(_WORD), rows.column(_PART_OF_SPEECH), frames, place)
 
 
-def _frames(rows: _Rows, argument_columns: range) -> List[Frame]:
-    frames: List[Frame] = []
+def _arguments(rows: _Rows, number: int) -> List[Span]:
+    try:
+        return brackets_to_spans(rows.column(number))
+    except BracketError as error:
+        raise rows.error(f"column {number + 1}: {error}", error.index) from error
+
+
+def _frames(rows: _Rows, columns: List[List[Span]]) -> List[Frame]:
     with_frameset = [index for index, frameset in enumerate(rows.column(_FRAMESET)) if frameset != "-"]
-    for place, number in enumerate(argument_columns):
-        try:
-            tags = brackets_to_tags(rows.column(number))
-        except BracketError as error:
-            raise rows.error(f"column {number + 1}: {error}", error.index) from error
-        # The k-th column belongs to the k-th frameset. A file without framesets still has the brackets.
-        if len(with_frameset) == len(argument_columns):
-            predicate_index = with_frameset[place]
-        elif f"B-{PREDICATE}" in tags:
-            predicate_index = tags.index(f"B-{PREDICATE}")
-        else:
-            raise rows.error(
-                f"column {number + 1} marks no predicate, (V*), and the sentence has {len(with_frameset)} framesets "
-                f"for {len(argument_columns)} such columns, so that they don't tell which word it is either"
-            )
-        frames.append(Frame(predicate_index, tags))
+    # The k-th column belongs to the k-th frameset. A file without framesets still has the brackets.
+    have_framesets = len(with_frameset) == len(columns)
+    frames = []
+    for place, spans in enumerate(columns):
+        predicate_index = _predicate(spans, with_frameset[place] if have_framesets else None)
+        if predicate_index is not None:
+            frames.append(Frame(predicate_index, spans_to_tags(without_nested(spans), len(rows.rows), "BIO")))
     return frames
+
+
+def _predicate(spans: List[Span], with_frameset: Optional[int]) -> Optional[int]:
+    """The word with the frameset, if V doesn't say that it is another one."""
+    marked = [index for span in spans if span.type == PREDICATE for index in range(span.start, span.end)]
+    if with_frameset is not None and (with_frameset in marked or not marked):
+        return with_frameset
+    return min(marked, default=None)

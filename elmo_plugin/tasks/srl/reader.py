@@ -9,6 +9,7 @@ from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, T
 from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.files import check_encoding
 from elmo_plugin.tasks.common.labels import TagField
 from elmo_plugin.tasks.srl.conll import Sentence, read_sentences
 from elmo_plugin.tasks.srl.predicates import PredicateFinder, SpacyPredicateFinder
@@ -28,10 +29,13 @@ class SrlReader(DatasetReader):
 
     There is one instance for each predicate, which is the word with the frameset (01 above) that its column belongs to,
     or, in files without framesets, the one where its brackets (V*) begin; a sentence without one has no instance. Tags
-    are in BIO, with continuations (C-ARG1) and references (R-ARG1) as labels of their own.
+    are in BIO, with continuations (C-ARG1) and references (R-ARG1) as labels of their own. Of arguments nested in one
+    another, which CoNLL-2012's v4 files have, the outermost is kept, and empty columns that belong to no predicate are
+    passed over; a warning says how many there are of each.
 
     verbal_predicates_only: leaves out predicates whose part of speech isn't a verb's, such as nouns.
     max_tokens: leaves out longer sentences; for training data only.
+    encoding: that of the files.
     tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
     predicate_finder: for text without predicates, as predictors get; `spacy` by default.
     """
@@ -45,18 +49,21 @@ class SrlReader(DatasetReader):
         max_tokens: Optional[int] = None,
         label_namespace: str = "labels",
         max_instances: Optional[int] = None,
+        encoding: str = "utf-8",
     ) -> None:
         super().__init__(
             max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
         )
         if max_tokens is not None and max_tokens < 1:
             raise ConfigurationError(f"reader elmo::srl: max_tokens must be 1 or more, or null, not {max_tokens}")
+        check_encoding(encoding)
         self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self._tokenizer = tokenizer or RuleBasedTokenizer()
         self._predicate_finder = predicate_finder or SpacyPredicateFinder()
         self._verbal_predicates_only = verbal_predicates_only
         self._max_tokens = max_tokens
         self._label_namespace = label_namespace
+        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
         # Sentences are shared out among processes, not predicates, so that those of a sentence stay together.
@@ -98,7 +105,7 @@ class SrlReader(DatasetReader):
         return self._predicate_finder.find(sentences)
 
     def _sentences(self, file_path: str) -> Iterator[Sentence]:
-        for sentence in read_sentences(str(cached_path(file_path))):
+        for sentence in read_sentences(str(cached_path(file_path)), self._encoding):
             if self._max_tokens is not None and len(sentence.words) > self._max_tokens:
                 continue
             if self._verbal_predicates_only:

@@ -37,18 +37,41 @@ def test_brackets_become_bio():
     "brackets, index, message",
     [
         ("* *)", 1, "closes an argument, but none is open"),
-        ("(ARG0* (V*) *)", 1, r"opens an argument inside of \(ARG0, which is still open"),
         ("* (ARG0* *", 1, r"the argument \(ARG0 is never closed"),
         ("* (ARG0)", 1, r"expected .* got '\(ARG0\)'"),
         ("(* *)", 0, r"got '\(\*'"),
         ("(A*(B*))", 0, "expected"),
-        ("- *", 0, "got '-'"),
     ],
 )
 def test_broken_brackets_are_found(brackets, index, message):
     with pytest.raises(BracketError, match=message) as error:
         brackets_to_tags(brackets.split())
     assert error.value.index == index
+
+
+@pytest.mark.parametrize(
+    "brackets, tags",
+    [
+        ("(ARGM-PRD(R-ARG2*) * *) (V*)", "B-ARGM-PRD I-ARGM-PRD I-ARGM-PRD B-V"),
+        ("(V*) (ARG1* (C-ARG1*) *)", "B-V B-ARG1 I-ARG1 I-ARG1"),
+        ("(ARG1* (ARG2* (ARG3*)) (ARG4*)) (V*)", "B-ARG1 I-ARG1 I-ARG1 I-ARG1 B-V"),
+        ("(ARG1(ARG2*)) (V*)", "B-ARG1 B-V"),
+        # The predicate is what the column is about.
+        ("(ARG1(ARG0*) (V*) *)", "B-ARG0 B-V O"),
+        ("(ARG1* (V*) *) (ARG2*)", "O B-V O B-ARG2"),
+        ("- (V*) -", "O B-V O"),
+    ],
+)
+def test_of_nested_arguments_the_outermost_is_kept_unless_it_is_around_the_predicate(brackets, tags):
+    assert brackets_to_tags(brackets.split()) == tags.split()
+
+
+def test_nested_arguments_are_counted_in_one_warning(write, caplog):
+    nested = line("Ada", "(ARG0(R-ARG1*)") + line("Byron", "*)") + line("met", "(V*)")
+    path = write(QUIET + "\n" + nested + "\n" + nested)
+    assert len(list(read_sentences(path))) == 3
+    (warning,) = caplog.messages
+    assert f"{path}: left out 2 arguments nested in others" in warning and f"first is at {path}:4" in warning
 
 
 def test_a_sentence_has_words_parts_of_speech_and_frames(write):
@@ -87,9 +110,26 @@ def test_without_framesets_the_brackets_do(write):
     assert sentence.frames[0].predicate_index == 1
 
 
-def test_without_either_there_is_an_error(write):
-    path = write("\n" + line("Ada", "(ARG0*)") + line("met", "*"))
-    with pytest.raises(ConfigurationError, match=f"{path}, line 2: column 12 marks no predicate"):
+def test_a_frameset_elsewhere_than_v_isnt_the_columns(write):
+    text = line("Ada", "(ARG0*)", frameset="01") + line("met", "(V*)")
+    assert next(read_sentences(write(text))).frames[0].predicate_index == 1
+
+
+def test_an_empty_column_without_frameset_is_passed_over_and_counted(write, caplog):
+    path = write(ADA_MET_BO + "\n" + line("Yes", "*") + "\n" + line("Ada", "(ARG0*)", "*") + line("met", "(V*)", "*"))
+    assert [len(sentence.frames) for sentence in read_sentences(path)] == [1, 0, 1]
+    (warning,) = caplog.messages
+    assert f"{path}: left out 2 columns of arguments that mark no predicate" in warning
+    assert f"first is at {path}:5" in warning
+
+
+def test_a_frameset_without_arguments_is_a_predicate(write):
+    assert next(read_sentences(write(line("Go", "*", frameset="01")))).frames == [Frame(0, ["O"])]
+
+
+def test_a_file_none_of_whose_columns_marks_a_predicate_is_refused(write):
+    path = write(line("Ada", "(ARG0*)") + line("met", "*"))
+    with pytest.raises(ConfigurationError, match=f"{path}: no column of arguments marks a predicate"):
         list(read_sentences(path))
 
 
@@ -108,8 +148,10 @@ def test_a_gzipped_file_is_known_by_its_content(write, tmp_path):
 
 @pytest.mark.parametrize("name", ["file.gold_conll", "file.gold_conll.gz"])
 def test_broken_brackets_are_named_by_file_line_and_column(write, name):
-    path = write("#begin document (doc); part 000\n" + QUIET + "\n" + line("Ada", "(ARG0*") + line("met", "(V*)"), name)
-    with pytest.raises(ConfigurationError, match=rf"{path}, line 6: column 12: '\(V\*\)' opens an argument inside"):
+    path = write(
+        "#begin document (doc); part 000\n" + QUIET + "\n" + line("Ada", "(ARG0*)") + line("met", "(V*))"), name
+    )
+    with pytest.raises(ConfigurationError, match=rf"{path}, line 6: column 12: '\(V\*\)\)' closes an argument, but"):
         list(read_sentences(path))
 
 
