@@ -20,6 +20,8 @@ BEGIN_SENTENCE_TOKEN = "<S>"
 END_SENTENCE_TOKEN = "</S>"
 
 _CACHE_SIZE = 200_000
+_LONGEST_CACHED = 100
+"""In characters. The cache holds the words themselves, and 44,000 characters may be one."""
 
 
 class CharacterMapping:
@@ -60,7 +62,7 @@ class CharacterMapping:
         ids = self._cache.get(word)
         if ids is None:
             ids = self._compute(word)
-            if len(self._cache) < _CACHE_SIZE:
+            if len(self._cache) < _CACHE_SIZE and len(word) <= _LONGEST_CACHED:
                 self._cache[word] = ids
         return ids
 

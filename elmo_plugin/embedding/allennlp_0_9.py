@@ -63,8 +63,8 @@ class ElmoEmbedder(embedder_api.ElmoEmbedder):
         vectors, mask = super().batch_to_embeddings(batch)
         return vectors, mask.long()
 
-    def embed_batch(self, batch: List[List[str]]) -> List[numpy.ndarray]:
-        return [vectors if vectors.shape[1] else empty_embedding() for vectors in super().embed_batch(batch)]
+    def _embed_together(self, batch: List[List[str]]) -> List[numpy.ndarray]:
+        return [vectors if vectors.shape[1] else empty_embedding() for vectors in super()._embed_together(batch)]
 
 
 class _CallableBiLm(torch.nn.Module):

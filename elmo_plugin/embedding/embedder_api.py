@@ -13,12 +13,10 @@ from elmo_plugin.bilm import BiLm
 from elmo_plugin.characters import CharacterMapping
 from elmo_plugin.embedding.hdf5_file import new_hdf5_file
 from elmo_plugin.embedding.hdf5_layout import DatasetKeys, check_layers, select_layers
-
-MAX_TOKENS_PER_BATCH = 4096
-"""Padding included. At the paper's size a token takes some 60 KB while its batch is run."""
+from elmo_plugin.embedding.long_sequences import MAX_TOKENS_PER_BLOCK, run_in_blocks
 
 MAX_TOKENS_AHEAD = 2**14
-"""How many tokens' vectors wait for their turn in the output: 12 KB each at the paper's size, 200 MB in all."""
+"""How many tokens' vectors are held at once, padding included: 12 KB each at the paper's size, 200 MB in all."""
 
 
 class ElmoEmbedder:
@@ -64,23 +62,30 @@ class ElmoEmbedder:
                 raise ValueError(f"a sentence must be a list of tokens, not the string {sentence!r}; split it first")
             if sentence:
                 ids[row, : len(sentence)] = [self._mapping.ids(token) for token in sentence]
-        character_ids = move_to_device(torch.from_numpy(ids), self.cuda_device)
-        with torch.inference_mode():
-            layers, _ = self.bilm(character_ids)
-        mask = (character_ids > 0).any(dim=-1)
-        # Shape: (batch_size, num_layers, longest, dim), without the boundaries
-        vectors = layers[:, :, 1:-1].transpose(0, 1) * mask[:, None, :, None]
-        return vectors, mask
+        character_ids = torch.from_numpy(ids)
+        mask = move_to_device((character_ids > 0).any(dim=-1), self.cuda_device)
+        # Not in inference mode: its tensors can't be trained on.
+        with torch.no_grad():
+            if character_ids[..., 0].numel() > MAX_TOKENS_PER_BLOCK and not self.bilm.stateful:
+                return run_in_blocks(self.bilm, character_ids), mask
+            layers, _ = self.bilm(move_to_device(character_ids, self.cuda_device))
+            # Shape: (batch_size, num_layers, longest, dim), without the boundaries
+            return layers[:, :, 1:-1].transpose(0, 1) * mask[:, None, :, None], mask
 
     def embed_sentence(self, sentence: List[str]) -> numpy.ndarray:
         """The vectors of one sentence: float32, (layers, tokens, dim)."""
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: List[List[str]]) -> List[numpy.ndarray]:
-        """The vectors of each sentence, run together as one batch."""
-        if not batch:
-            return []
+        """The vectors of each sentence. They are run as one batch, or as several of about the same length where
+        together they had more than `MAX_TOKENS_AHEAD` tokens.
+        """
+        return list(self.embed_sentences(batch, batch_size=max(1, len(batch)), look_ahead=1))
+
+    def _embed_together(self, batch: List[List[str]]) -> List[numpy.ndarray]:
         vectors = self.batch_to_embeddings(batch)[0].cpu().numpy()
+        if len(batch) == 1:
+            return [vectors[0]]
         # Copies, so that keeping one sentence doesn't keep the whole batch.
         return [vectors[row, :, : len(sentence)].copy() for row, sentence in enumerate(batch)]
 
@@ -91,8 +96,8 @@ class ElmoEmbedder:
 
         Sentences of about the same length are run together. For that, `look_ahead` batches of `batch_size` sentences
         are read at once, or fewer when they reach `MAX_TOKENS_AHEAD`; 1 reads no further than a batch. A batch takes up
-        to `batch_size` sentences and `MAX_TOKENS_PER_BATCH` tokens. A longer sentence goes alone, and whole, however
-        long it is: memory grows with it as with a batch of as many tokens.
+        to `batch_size` sentences and `MAX_TOKENS_AHEAD` tokens. A longer sentence goes alone, in blocks: beside its
+        vectors it takes no more memory than a short one.
 
         A `stateful` embedder runs the sentences as they come, `batch_size` at a time.
         """
@@ -100,12 +105,12 @@ class ElmoEmbedder:
             raise ValueError(f"batch_size and look_ahead have to be at least 1, got {batch_size} and {look_ahead}")
         if self.bilm.stateful:
             for batch in _groups(sentences, batch_size):
-                yield from self.embed_batch(batch)
+                yield from self._embed_together(batch)
             return
         for group in _groups(sentences, batch_size * look_ahead, MAX_TOKENS_AHEAD):
             vectors: Dict[int, numpy.ndarray] = {}
             for places in _batches_by_length([len(sentence) for sentence in group], batch_size):
-                vectors.update(zip(places, self.embed_batch([group[place] for place in places]), strict=True))
+                vectors.update(zip(places, self._embed_together([group[place] for place in places]), strict=True))
             for place in range(len(group)):
                 yield vectors.pop(place)
 
@@ -167,7 +172,7 @@ def _batches_by_length(lengths: List[int], batch_size: int) -> Iterator[List[int
     batch: List[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         # The first of a batch is its longest: all others are padded to its length.
-        if len(batch) == batch_size or (batch and (len(batch) + 1) * lengths[batch[0]] > MAX_TOKENS_PER_BATCH):
+        if len(batch) == batch_size or (batch and (len(batch) + 1) * lengths[batch[0]] > MAX_TOKENS_AHEAD):
             yield batch
             batch = []
         batch.append(place)

@@ -57,6 +57,12 @@ def test_an_added_token_needs_an_id_that_exists():
         CharacterMapping(tokens_to_add={"x": 261})
 
 
+def test_a_word_of_many_characters_is_not_remembered():
+    mapping = CharacterMapping()
+    assert mapping.ids("x" * 44_000) == mapping.ids("x" * 60)
+    assert list(mapping._cache) == ["x" * 60]
+
+
 def test_a_mapping_is_pickled_without_its_cache():
     mapping = CharacterMapping()
     mapping.ids("word")

@@ -75,8 +75,8 @@ def test_long_sentences_are_read_less_far_ahead(embedder, monkeypatch):
 
 def batches_of(embedder, monkeypatch, sentences, **arguments):
     batches = []
-    original = embedder.embed_batch
-    monkeypatch.setattr(embedder, "embed_batch", lambda b: batches.append([len(s) for s in b]) or original(b))
+    original = embedder._embed_together
+    monkeypatch.setattr(embedder, "_embed_together", lambda b: batches.append([len(s) for s in b]) or original(b))
     for vectors, sentence in zip(embedder.embed_sentences(sentences, **arguments), sentences, strict=True):
         assert vectors.shape[1] == len(sentence)
     return batches
@@ -88,9 +88,9 @@ def test_sentences_of_about_the_same_length_run_together(embedder, monkeypatch):
 
 
 def test_a_batch_has_a_budget_of_tokens_and_a_longer_sentence_goes_alone(embedder, monkeypatch):
-    monkeypatch.setattr(embedder_api, "MAX_TOKENS_PER_BATCH", 10)
-    sentences = [["word"] * length for length in (3, 30, 3, 5, 5, 0, 3)]
-    assert batches_of(embedder, monkeypatch, sentences) == [[30], [5, 5], [3, 3, 3], [0]]
+    monkeypatch.setattr(embedder_api, "MAX_TOKENS_AHEAD", 10)
+    sentences = [["word"] * length for length in (3, 2, 30, 3, 4, 0, 3)]
+    assert batches_of(embedder, monkeypatch, sentences) == [[30], [3, 2], [4, 3], [3, 0]]
 
 
 def test_carried_states_follow_the_given_order(bilm_files, monkeypatch):
