@@ -12,12 +12,11 @@ each member's `model` section, and whatever parts of the member had themselves l
 archive. All of these are dot-files, which `Vocabulary` passes over.
 """
 
-import inspect
 import json
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 import torch
 from allennlp.common import Params
@@ -27,6 +26,8 @@ from allennlp.common.params import remove_keys_from_params
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model, archival
 from allennlp.predictors import Predictor
+
+from elmo_plugin.tasks.common.task_model import Scores, TaskModel
 
 RECORD_NAME = ".ensemble_members.json"
 _LOCK_NAME = ".lock"
@@ -49,22 +50,16 @@ class _Member(NamedTuple):
 
 @Model.register("elmo::ensemble", constructor="from_archives")
 class Ensemble(Model):
-    """Averages what its members score, and decides as any one of them would.
+    """Several models of one task, any `TaskModel`: they score jointly, and one decodes what comes of it.
 
-    A model can be a member if it has two methods, between which its `forward` is divided:
-
-    - `scores(**tensors)`, all of the network's work, as a dictionary of tensors. Those of floating point are averaged
-      (probabilities; emissions and transitions of a CRF); any other value is the first member's.
-    - `decode(scores, **tensors)`, the output for such scores, which counts metrics if there are gold labels.
-
-    Each is given those of a batch's tensors that it has an argument for. There is no loss: an ensemble isn't trained.
+    There is no loss: an ensemble isn't trained.
     """
 
     default_predictor = "elmo::ensemble"
 
     def __init__(self, vocab: Vocabulary, members: Sequence[Model], serialization_dir: Optional[str] = None) -> None:
         super().__init__(vocab, serialization_dir=serialization_dir)
-        self.members: Any = torch.nn.ModuleList(members)  # Any, since a task's methods aren't those of every module
+        self.members: Any = torch.nn.ModuleList(members)  # Any, since ModuleList is of modules that may be anything
 
     @classmethod
     def from_archives(
@@ -89,19 +84,10 @@ class Ensemble(Model):
         return ensemble
 
     def forward(self, **tensors: Any) -> Dict[str, Any]:  # type: ignore[override]
-        return _call_with_accepted(self.members[0].decode, self.scores(**tensors), **tensors)
+        return self.members[0].decode(self.scores(**tensors), **tensors)
 
-    def scores(self, **tensors: Any) -> Dict[str, Any]:
-        """The mean of the members' scores.
-
-        A task whose scores can't be averaged afterwards, since what is scored depends on an earlier choice (which spans
-        of a document are kept, say), offers `joint_scores(members, ...)` to make that choice once for all members.
-        """
-        joint_scores = getattr(self.members[0], "joint_scores", None)
-        if joint_scores is not None:
-            return _call_with_accepted(joint_scores, list(self.members), **tensors)
-        of_members = [_call_with_accepted(member.scores, **tensors) for member in self.members]
-        return {name: _mean([scores[name] for scores in of_members]) for name in of_members[0]}
+    def scores(self, **tensors: Any) -> Scores:
+        return self.members[0].joint_scores(list(self.members), **tensors)
 
     def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
         return self.members[0].make_output_human_readable(output_dict)
@@ -119,22 +105,6 @@ class EnsemblePredictor(Predictor):
         predictor_name = model.members[0].default_predictor
         predictor_class = cls if predictor_name is None else Predictor.by_name(predictor_name)
         return predictor_class(model, dataset_reader, **kwargs)
-
-
-# ---- Scores ----
-
-
-def _call_with_accepted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    parameters = inspect.signature(function).parameters
-    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
-    return function(*args, **{name: value for name, value in kwargs.items() if takes_any or name in parameters})
-
-
-def _mean(values: List[Any]) -> Any:
-    first = values[0]
-    if not isinstance(first, torch.Tensor) or not first.is_floating_point():
-        return first
-    return torch.stack(values).mean(dim=0)
 
 
 def _share_equal_parameters(members: Iterable[torch.nn.Module]) -> None:
@@ -180,10 +150,10 @@ def _check_one_task(members: List[_Member]) -> None:
                 f"{member.archive_file} is an ensemble itself, whose members would count less than the others; name "
                 "their own archives instead"
             )
-        if not all(callable(getattr(member.model, method, None)) for method in ("scores", "decode")):
+        if not isinstance(member.model, TaskModel):
             raise ConfigurationError(
                 f"{member.archive_file} holds a {type(member.model).__name__}, which can't be a member of an ensemble: "
-                "it lacks the methods 'scores' and 'decode'"
+                "only models of the plugin's tasks can"
             )
         if type(member.model) is not type(first.model):
             raise ConfigurationError(

@@ -1,7 +1,7 @@
 """Model "elmo::coref": end-to-end coreference resolution."""
 
 from functools import partial
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from allennlp.common import Lazy
@@ -11,6 +11,7 @@ from allennlp.modules import Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 from allennlp.nn.util import get_text_field_mask
 
+from elmo_plugin.tasks.common.task_model import Scores, TaskModel, copy_from
 from elmo_plugin.tasks.coref.conll import Mention
 from elmo_plugin.tasks.coref.metrics import CoreferenceMetric
 from elmo_plugin.tasks.coref.modules import (
@@ -27,7 +28,6 @@ from elmo_plugin.tasks.coref.modules import (
 )
 from elmo_plugin.text import PlacedTextEmbedder
 
-PLACEMENTS = ("input", "output")
 GENRES = "genres"
 
 # How many words, padding included, are embedded and encoded at a time.
@@ -49,7 +49,7 @@ class _Document(NamedTuple):
 
 
 @Model.register("elmo::coref")
-class CoreferenceResolver(Model):
+class CoreferenceResolver(TaskModel):
     """The coreference model of section 4 and A.6 of the ELMo paper, which is Lee et al.'s (2017):
 
         x = [word vectors; character CNN; ELMo]                 `text_embedder`
@@ -106,9 +106,7 @@ class CoreferenceResolver(Model):
         initializer: InitializerApplicator = InitializerApplicator(),
         **kwargs: Any,
     ) -> None:
-        super().__init__(vocab, **kwargs)
-        text_embedder.check_placements(PLACEMENTS)
-        self.text_embedder = text_embedder
+        super().__init__(vocab, text_embedder, **kwargs)
         self.encoder = encoder.construct(input_size=text_embedder.input_dim)
         encoded_dim = text_embedder.enhanced_dim(self.encoder.get_output_dim(), at="output")
         self.head_scorer = torch.nn.Linear(encoded_dim, 1)
@@ -124,23 +122,10 @@ class CoreferenceResolver(Model):
         self._spans_per_word = spans_per_word
         self._max_antecedents = max_antecedents
         self._max_training_sentences = max_training_sentences
-        self._metric = CoreferenceMetric()
+        self.metric = CoreferenceMetric()
         initializer(self)
 
-    def forward(
-        self,
-        text: TextFieldTensors,
-        speaker_ids: torch.Tensor,
-        genre: torch.Tensor,
-        metadata: List[Dict[str, Any]],
-    ) -> Dict[str, Any]:
-        scores = self.scores(text, speaker_ids, genre)
-        output = self.decode(scores, metadata)
-        if "gold_clusters" in output:
-            output["loss"] = self._loss(scores, output["gold_clusters"])
-        return output
-
-    def scores(self, text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.Tensor) -> Dict[str, List[Any]]:
+    def scores(self, text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.Tensor, **_: Any) -> Scores:
         """For each document of the batch: the `spans` that were kept, and the scores of their antecedents.
 
         `antecedent_scores`, (num_spans, 1 + num_antecedents), has no antecedent in the first column and then those
@@ -149,17 +134,19 @@ class CoreferenceResolver(Model):
         """
         return self.joint_scores([self], text, speaker_ids, genre)
 
-    @staticmethod
+    @classmethod
     def joint_scores(
+        cls,
         members: Sequence["CoreferenceResolver"],
         text: TextFieldTensors,
         speaker_ids: torch.Tensor,
         genre: torch.Tensor,
-    ) -> Dict[str, List[Any]]:
+        **_: Any,
+    ) -> Scores:
         """The scores of several models together: the mean of their mention scores decides what is kept, once for all,
         and then the means of their antecedent scores are those of the same spans.
         """
-        scores: Dict[str, List[Any]] = {"spans": [], "antecedent_scores": [], "windows": []}
+        scores: Scores = {"spans": [], "antecedent_scores": [], "windows": []}
         for document in _documents(text, speaker_ids, genre):
             if members[0].training:
                 document = _window(document, members[0]._max_training_sentences)
@@ -171,23 +158,33 @@ class CoreferenceResolver(Model):
             scores["windows"].append((first_word, first_word + document.num_words - 1))
         return scores
 
-    def decode(self, scores: Dict[str, List[Any]], metadata: List[Dict[str, Any]]) -> Dict[str, Any]:
-        """The clusters for `scores`, which may be several models'. Counts metrics if there are gold clusters."""
+    def decode(self, scores: Scores, metadata: List[Dict[str, Any]], **_: Any) -> Dict[str, Any]:
+        """The clusters. Counts metrics if there are gold ones."""
         output: Dict[str, Any] = {"clusters": []}
         for spans, antecedent_scores in zip(scores["spans"], scores["antecedent_scores"], strict=True):
             places_before = antecedent_scores.argmax(dim=1).tolist()
             antecedents = [span - before if before else -1 for span, before in enumerate(places_before)]
             output["clusters"].append([[spans[span] for span in cluster] for cluster in link(antecedents)])
-        for name in ("document_id", "part", "sentences"):
-            output[name] = [document[name] for document in metadata]
-        if all("clusters" in document for document in metadata):
-            gold = [document["clusters"] for document in metadata]
-            output["gold_clusters"] = [_within(*pair) for pair in zip(gold, scores["windows"], strict=True)]
-            self._metric(output["clusters"], output["gold_clusters"], scores["spans"])
+        output.update(copy_from(metadata, "document_id", "part", "sentences"))
+        gold_clusters = _gold_clusters(scores, metadata)
+        if gold_clusters is not None:
+            output["gold_clusters"] = gold_clusters
+            self.metric(output["clusters"], gold_clusters, scores["spans"])
         return output
 
-    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return self._metric.get_metric(reset)
+    def loss(self, scores: Scores, metadata: List[Dict[str, Any]], **_: Any) -> Optional[torch.Tensor]:
+        """Section 4.3: minus the log of the probability of all gold antecedents of each span."""
+        gold_clusters = _gold_clusters(scores, metadata)
+        if gold_clusters is None:
+            return None
+        losses = []
+        for spans, antecedent_scores, clusters in zip(
+            scores["spans"], scores["antecedent_scores"], gold_clusters, strict=True
+        ):
+            is_gold = _gold_antecedents(spans, clusters, antecedent_scores)
+            of_gold = antecedent_scores.masked_fill(~is_gold, -torch.inf).logsumexp(dim=1)
+            losses.append((antecedent_scores.logsumexp(dim=1) - of_gold).sum())
+        return torch.stack(losses).mean()
 
     def _score_document(
         self, members: Sequence["CoreferenceResolver"], document: _Document
@@ -224,18 +221,6 @@ class CoreferenceResolver(Model):
     def _pair_scores(self, document: EncodedDocument, spans: Spans, features: PairFeatures) -> torch.Tensor:
         vectors = torch.cat([self.span_embedder(document, block) for block in spans.blocks(SPAN_BLOCK)])
         return self.pair_scorer(vectors, features, self._max_antecedents)
-
-    @staticmethod
-    def _loss(scores: Dict[str, List[Any]], gold_clusters: List[List[List[Mention]]]) -> torch.Tensor:
-        """Section 4.3: minus the log of the probability of all gold antecedents of each span."""
-        losses = []
-        for spans, antecedent_scores, clusters in zip(
-            scores["spans"], scores["antecedent_scores"], gold_clusters, strict=True
-        ):
-            is_gold = _gold_antecedents(spans, clusters, antecedent_scores)
-            of_gold = antecedent_scores.masked_fill(~is_gold, -torch.inf).logsumexp(dim=1)
-            losses.append((antecedent_scores.logsumexp(dim=1) - of_gold).sum())
-        return torch.stack(losses).mean()
 
 
 def _documents(text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.Tensor) -> Iterator[_Document]:
@@ -302,6 +287,14 @@ def _antecedent_scores(mention_scores: torch.Tensor, pair_scores: torch.Tensor) 
     mention_scores = mention_scores.to(torch.promote_types(mention_scores.dtype, torch.float32))
     total = pair_scores + mention_scores.unsqueeze(1) + mention_scores[antecedents]
     return torch.cat([total.new_zeros(num_spans, 1), total], dim=1)
+
+
+def _gold_clusters(scores: Scores, metadata: List[Dict[str, Any]]) -> Optional[List[List[List[Mention]]]]:
+    """What of each document's gold clusters was read; None if a document has none."""
+    if not all("clusters" in document for document in metadata):
+        return None
+    gold = [document["clusters"] for document in metadata]
+    return [_within(*pair) for pair in zip(gold, scores["windows"], strict=True)]
 
 
 def _within(clusters: List[List[Mention]], window: Tuple[int, int]) -> List[List[Mention]]:

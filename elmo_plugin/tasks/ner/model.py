@@ -4,21 +4,19 @@ from typing import Any, Dict, List, Optional
 
 import torch
 from allennlp.common import Lazy
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.modules import ConditionalRandomField, InputVariationalDropout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 
 from elmo_plugin.tasks.common.decoding import Transitions, tag_constraints, viterbi
+from elmo_plugin.tasks.common.task_model import Scores, Tagger, copy_from
 from elmo_plugin.tasks.ner.metrics import ConllMetric
 from elmo_plugin.text import PlacedTextEmbedder
 
-PLACEMENTS = ("input", "output")
-
 
 @Model.register("elmo::ner")
-class NerTagger(Model):
+class NerTagger(Tagger):
     """The named entity tagger of section 4 and A.7 of the ELMo paper:
 
         x = [word vectors; character CNN; ELMo]      `text_embedder`
@@ -62,33 +60,18 @@ class NerTagger(Model):
         initializer: InitializerApplicator = InitializerApplicator(),
         **kwargs: Any,
     ) -> None:
-        super().__init__(vocab, **kwargs)
-        text_embedder.check_placements(PLACEMENTS)
-        self.text_embedder = text_embedder
+        super().__init__(vocab, text_embedder, label_namespace, **kwargs)
         self.lower_encoder = lower_encoder.construct(input_size=text_embedder.input_dim)
         lower_dim = text_embedder.enhanced_dim(self.lower_encoder.get_output_dim(), at="output")
         self.upper_encoder = upper_encoder.construct(input_size=lower_dim)
-        self._tags = _tags(vocab, label_namespace)
-        self.output_layer = torch.nn.Linear(self.upper_encoder.get_output_dim(), len(self._tags))
-        self.crf = ConditionalRandomField(len(self._tags))
+        self.output_layer = torch.nn.Linear(self.upper_encoder.get_output_dim(), len(self.tags))
+        self.crf = ConditionalRandomField(len(self.tags))
         self.dropout = InputVariationalDropout(dropout)
-        self._constraints = tag_constraints(coding_scheme, self._tags)
-        self._metric = ConllMetric()
+        self._constraints = tag_constraints(coding_scheme, self.tags)
+        self.metric = ConllMetric()
         initializer(self)
 
-    def forward(
-        self,
-        tokens: TextFieldTensors,
-        tags: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-    ) -> Dict[str, Any]:
-        scores = self.scores(tokens)
-        output = self.decode(scores, tags, metadata)
-        if tags is not None:
-            output["loss"] = self._loss(scores, tags, metadata)
-        return output
-
-    def scores(self, tokens: TextFieldTensors) -> Dict[str, torch.Tensor]:
+    def scores(self, tokens: TextFieldTensors, **_: Any) -> Scores:
         """`emissions`, (batch_size, num_tokens, num_tags), the CRF's transitions, and the mask."""
         text = self.text_embedder(tokens)
         # Shape: (batch_size, num_tokens, lower_dim)
@@ -106,54 +89,41 @@ class NerTagger(Model):
 
     def decode(
         self,
-        scores: Dict[str, torch.Tensor],
+        scores: Scores,
         tags: Optional[torch.Tensor] = None,
         metadata: Optional[List[Dict[str, Any]]] = None,
+        **_: Any,
     ) -> Dict[str, Any]:
-        """The best tags for `scores`, which may be the mean of several models'. Counts spans if `tags` are given."""
+        """The best tags. Counts spans if `tags` are given."""
         mask = scores["mask"]
         learned = Transitions(scores["transitions"], scores["start_transitions"], scores["end_transitions"])
         with torch.no_grad():
             decoded = viterbi(scores["emissions"], mask, learned.plus(self._constraints.to(scores["emissions"])))
-        output: Dict[str, Any] = {"tags": self._names(decoded.tag_ids, mask)}
+        output: Dict[str, Any] = {"tags": self.name_tags(decoded.tag_ids, mask), **copy_from(metadata, "tokens")}
         if tags is not None:
             # By name where there are names: tags that only test data have no number.
-            names = [sentence["gold_tags"] for sentence in metadata] if metadata else self._names(tags, mask)
-            output["gold_tags"] = names
-            self._metric(output["tags"], output["gold_tags"])
-        if metadata is not None:
-            output["tokens"] = [sentence["tokens"] for sentence in metadata]
+            output["gold_tags"] = copy_from(metadata, "gold_tags").get("gold_tags") or self.name_tags(tags, mask)
+            self.metric(output["tags"], output["gold_tags"])
         return output
 
-    def _loss(
-        self, scores: Dict[str, torch.Tensor], tags: torch.Tensor, metadata: Optional[List[Dict[str, Any]]]
-    ) -> torch.Tensor:
+    def loss(
+        self,
+        scores: Scores,
+        tags: Optional[torch.Tensor] = None,
+        metadata: Optional[List[Dict[str, Any]]] = None,
+        **_: Any,
+    ) -> Optional[torch.Tensor]:
         """The mean over the sentences whose tags are all known."""
+        if tags is None:
+            return None
         emissions, mask = scores["emissions"], scores["mask"]
-        known = set(self._tags.values())
+        known = set(self.tags.values())
         rows = [row for row, sentence in enumerate(metadata or []) if known.issuperset(sentence["gold_tags"])]
         if metadata and len(rows) < len(tags):
             kept = torch.tensor(rows, dtype=torch.long, device=tags.device)
             emissions, tags, mask = (tensor.index_select(0, kept) for tensor in (emissions, tags, mask))
         return -self.crf(emissions, tags, mask) / len(tags) if len(tags) else emissions.sum() * 0.0
 
-    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return self._metric.get_metric(reset)
-
     def conll_report(self) -> str:
         """conlleval's report on what was tagged since the metrics were last reset."""
-        return self._metric.report()
-
-    def _names(self, tag_ids: torch.Tensor, mask: torch.Tensor) -> List[List[str]]:
-        rows = zip(tag_ids.tolist(), mask.sum(dim=-1).tolist(), strict=True)
-        return [[self._tags[tag_id] for tag_id in row[:length]] for row, length in rows]
-
-
-def _tags(vocab: Vocabulary, namespace: str) -> Dict[int, str]:
-    tags = vocab.get_index_to_token_vocabulary(namespace)
-    if not tags:
-        raise ConfigurationError(
-            f"model elmo::ner: the vocabulary's namespace {namespace!r} holds no tags; are the training data tagged, "
-            "and is this the dataset reader's label_namespace?"
-        )
-    return tags
+        return self.metric.report()

@@ -4,21 +4,18 @@ from typing import Any, Dict, List, Optional
 
 import torch
 from allennlp.common import Lazy
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.modules import FeedForward, InputVariationalDropout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
-from allennlp.training.metrics import CategoricalAccuracy
 
+from elmo_plugin.tasks.common.task_model import Classifier, Scores, copy_from
 from elmo_plugin.tasks.snli.modules import align, average_and_max, local_inference
 from elmo_plugin.text import EmbeddedText, PlacedTextEmbedder
 
-PLACEMENTS = ("input", "output")
-
 
 @Model.register("elmo::snli")
-class Esim(Model):
+class Esim(Classifier):
     """The sequence model of Chen et al. (2017), "Enhanced LSTM for Natural Language Inference", section 3, as changed
     in A.3 of the ELMo paper:
 
@@ -63,38 +60,20 @@ class Esim(Model):
         initializer: InitializerApplicator = InitializerApplicator(),
         **kwargs: Any,
     ) -> None:
-        super().__init__(vocab, **kwargs)
-        text_embedder.check_placements(PLACEMENTS)
-        self.text_embedder = text_embedder
+        super().__init__(vocab, text_embedder, label_namespace, **kwargs)
         self.encoder = encoder.construct(input_size=text_embedder.input_dim)
         encoding_dim = text_embedder.enhanced_dim(self.encoder.get_output_dim(), at="output")
         self.projection = projection.construct(input_dim=4 * encoding_dim)
         self.composition = composition.construct(input_size=self.projection.get_output_dim())
         self.classifier = classifier.construct(input_dim=4 * self.composition.get_output_dim())
-        self.output_layer = torch.nn.Linear(self.classifier.get_output_dim(), _num_labels(vocab, label_namespace))
+        self.output_layer = torch.nn.Linear(self.classifier.get_output_dim(), self.num_labels)
 
         self.variational_dropout = InputVariationalDropout(dropout)
         self.attention_dropout = torch.nn.Dropout(attention_dropout)
         self.dropout = torch.nn.Dropout(dropout)
-        self._label_namespace = label_namespace
-        self._accuracy = CategoricalAccuracy()
-        self._loss = torch.nn.CrossEntropyLoss()
         initializer(self)
 
-    def forward(
-        self,
-        premise: TextFieldTensors,
-        hypothesis: TextFieldTensors,
-        label: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-    ) -> Dict[str, Any]:
-        scores = self.scores(premise, hypothesis)
-        output = self.decode(scores, label, metadata)
-        if label is not None:
-            output["loss"] = self._loss(scores["logits"], label)
-        return output
-
-    def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors) -> Dict[str, torch.Tensor]:
+    def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors, **_: Any) -> Scores:
         """The distribution over labels, and the two alignments."""
         embedded_premise, embedded_hypothesis = self.text_embedder(premise), self.text_embedder(hypothesis)
         # Shape: (batch_size, length, encoding_dim), each; [h_k; ELMo_k] where configured.
@@ -116,40 +95,30 @@ class Esim(Model):
 
     def decode(
         self,
-        scores: Dict[str, torch.Tensor],
+        scores: Scores,
         label: Optional[torch.Tensor] = None,
         metadata: Optional[List[Dict[str, Any]]] = None,
+        **_: Any,
     ) -> Dict[str, Any]:
-        """The output for `scores`, which may be the mean of several models'. Counts accuracy if `label` is given."""
-        if label is not None:
-            self._accuracy(scores["probabilities"], label)
-        output: Dict[str, Any] = {
-            name: scores[name] for name in ("probabilities", "premise_attention", "hypothesis_attention")
+        """The probabilities, the tokens and the attention. Counts accuracy if `label` is given."""
+        return {
+            **super().decode(scores, label),
+            "premise_attention": scores["premise_attention"],
+            "hypothesis_attention": scores["hypothesis_attention"],
+            **copy_from(metadata, "premise_tokens", "hypothesis_tokens"),
         }
-        if metadata is not None:
-            output["premise_tokens"] = [pair["premise_tokens"] for pair in metadata]
-            output["hypothesis_tokens"] = [pair["hypothesis_tokens"] for pair in metadata]
-        return output
 
     def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
         """Adds the most probable label, names the labels, and takes the padding off the attention."""
-        names = self.vocab.get_index_to_token_vocabulary(self._label_namespace)
-        probabilities = output_dict["probabilities"]
-        readable = {
-            **output_dict,
-            "label": [names[index] for index in probabilities.argmax(dim=-1).tolist()],
-            "probabilities": [{names[index]: each for index, each in enumerate(row)} for row in probabilities.tolist()],
-        }
-        if "premise_tokens" in output_dict:
-            premises, hypotheses = output_dict["premise_tokens"], output_dict["hypothesis_tokens"]
-            readable["premise_attention"] = _without_padding(output_dict["premise_attention"], premises, hypotheses)
-            readable["hypothesis_attention"] = _without_padding(
-                output_dict["hypothesis_attention"], hypotheses, premises
-            )
+        readable = super().make_output_human_readable(output_dict)
+        if "premise_tokens" in readable:
+            premises, hypotheses = readable["premise_tokens"], readable["hypothesis_tokens"]
+            for name, rows, columns in (
+                ("premise_attention", premises, hypotheses),
+                ("hypothesis_attention", hypotheses, premises),
+            ):
+                readable[name] = _without_padding(readable[name], rows, columns)
         return readable
-
-    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return {"accuracy": self._accuracy.get_metric(reset)}
 
     def _encode(self, text: EmbeddedText) -> torch.Tensor:
         encoded = self.encoder(self.variational_dropout(text.input), text.mask)
@@ -170,13 +139,3 @@ def _without_padding(
         matrix[: len(row_tokens), : len(column_tokens)].tolist()
         for matrix, row_tokens, column_tokens in zip(attention, rows, columns, strict=True)
     ]
-
-
-def _num_labels(vocab: Vocabulary, namespace: str) -> int:
-    num_labels = vocab.get_vocab_size(namespace)
-    if num_labels < 2:
-        raise ConfigurationError(
-            f"model elmo::snli: the vocabulary's namespace {namespace!r} holds {num_labels} labels, but two or more "
-            "are needed; are the training data labelled, and is this the namespace of their labels?"
-        )
-    return num_labels

@@ -11,17 +11,17 @@ from allennlp.models import Model
 from allennlp.modules import FeedForward, InputVariationalDropout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 
+from elmo_plugin.tasks.common.task_model import Scores, TaskModel
 from elmo_plugin.tasks.squad.metrics import SquadMetric
 from elmo_plugin.tasks.squad.modules import NOT_A_SPAN, BiAttention, LinearHeads, SelfAttention, SpanHeads, best_spans
 from elmo_plugin.tasks.squad.reader import NO_SPAN
 from elmo_plugin.text import EmbeddedText, PlacedTextEmbedder
 
-PLACEMENTS = ("input", "output")
 COPIED = ("id", "passage", "question", "passage_tokens", "question_tokens")  # from an input to its output
 
 
 @Model.register("elmo::squad")
-class BidafSelfAttention(Model):
+class BidafSelfAttention(TaskModel):
     """The model of Clark and Gardner (2018), "Simple and Effective Multi-Paragraph Reading Comprehension", section 3.1,
     as simplified in A.4 of the ELMo paper:
 
@@ -69,12 +69,10 @@ class BidafSelfAttention(Model):
         initializer: InitializerApplicator = InitializerApplicator(),
         **kwargs: Any,
     ) -> None:
-        super().__init__(vocab, **kwargs)
+        super().__init__(vocab, text_embedder, **kwargs)
         for name, value in (("max_span_tokens", max_span_tokens), ("num_best", num_best)):
             if value < 1:
                 raise ConfigurationError(f"model elmo::squad: {name} must be 1 or more, not {value}")
-        text_embedder.check_placements(PLACEMENTS)
-        self.text_embedder = text_embedder
         self.encoder = encoder.construct(input_size=text_embedder.input_dim)
         encoding_dim = text_embedder.enhanced_dim(self.encoder.get_output_dim(), at="output")
         self.attention = BiAttention(encoding_dim)
@@ -87,25 +85,10 @@ class BidafSelfAttention(Model):
         self.dropout = InputVariationalDropout(dropout)
         self._max_span_tokens = max_span_tokens
         self._num_best = num_best
-        self._metric = SquadMetric()
+        self.metric = SquadMetric()
         initializer(self)
 
-    def forward(
-        self,
-        passage: TextFieldTensors,
-        question: TextFieldTensors,
-        answer_span: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-    ) -> Dict[str, Any]:
-        scores = self.scores(passage, question)
-        output = self.decode(scores, metadata)
-        if answer_span is not None:
-            output["loss"] = _loss(scores["start_logits"], answer_span[:, 0]) + _loss(
-                scores["end_logits"], answer_span[:, 1]
-            )
-        return output
-
-    def scores(self, passage: TextFieldTensors, question: TextFieldTensors) -> Dict[str, torch.Tensor]:
+    def scores(self, passage: TextFieldTensors, question: TextFieldTensors, **_: Any) -> Scores:
         """P(start) and P(end) of each token of the passage, (batch_size, passage_length), and the passage's mask."""
         embedded_passage, embedded_question = self.text_embedder(passage), self.text_embedder(question)
         mask = embedded_passage.mask
@@ -126,12 +109,8 @@ class BidafSelfAttention(Model):
             "mask": mask,
         }
 
-    def decode(
-        self, scores: Dict[str, torch.Tensor], metadata: Optional[List[Dict[str, Any]]] = None
-    ) -> Dict[str, Any]:
-        """The best spans for `scores`, which may be the mean of several models'. Counts EM and F1 where `metadata` has
-        people's answers.
-        """
+    def decode(self, scores: Scores, metadata: Optional[List[Dict[str, Any]]] = None, **_: Any) -> Dict[str, Any]:
+        """The best spans. Counts EM and F1 where `metadata` has people's answers."""
         with torch.no_grad():
             spans = best_spans(
                 scores["start_probabilities"],
@@ -148,8 +127,13 @@ class BidafSelfAttention(Model):
             output["metadata"] = metadata
             best = zip(metadata, spans.starts[:, 0].tolist(), spans.ends[:, 0].tolist(), strict=True)
             predictions = [_answer(example, start, end)["answer"] for example, start, end in best]
-            self._metric(predictions, [example["answers"] for example in metadata])
+            self.metric(predictions, [example["answers"] for example in metadata])
         return output
+
+    def loss(self, scores: Scores, answer_span: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
+        if answer_span is None:
+            return None
+        return _loss(scores["start_logits"], answer_span[:, 0]) + _loss(scores["end_logits"], answer_span[:, 1])
 
     def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
         """The answers as text, with their place in it; see `SquadPredictor`."""
@@ -169,9 +153,6 @@ class BidafSelfAttention(Model):
             for name, value in {**{name: example[name] for name in COPIED}, **n_best[0], "n_best": n_best}.items():
                 readable.setdefault(name, []).append(value)
         return readable
-
-    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return self._metric.get_metric(reset)
 
     def _encode(self, text: EmbeddedText) -> torch.Tensor:
         encoded = self.encoder(self.dropout(text.input), text.mask)

@@ -4,7 +4,6 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from allennlp.common import Lazy
-from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.modules import Seq2SeqEncoder
@@ -12,14 +11,13 @@ from allennlp.nn import InitializerApplicator
 
 from elmo_plugin.tasks.common.decoding import tag_constraints, viterbi
 from elmo_plugin.tasks.common.labels import UNKNOWN_TAG_ID
+from elmo_plugin.tasks.common.task_model import Scores, Tagger, copy_from
 from elmo_plugin.tasks.srl.metrics import SrlMetric
 from elmo_plugin.text import EmbeddedText, PlacedTextEmbedder
 
-PLACEMENTS = ("input", "output")
-
 
 @Model.register("elmo::srl")
-class SrlTagger(Model):
+class SrlTagger(Tagger):
     """The semantic role labeler of section 4 and A.5 of the ELMo paper, which is that of He et al. (2017):
 
         x = [word vectors; ELMo; embedding of "is this word the predicate?"]
@@ -48,6 +46,7 @@ class SrlTagger(Model):
     """
 
     default_predictor = "elmo::srl"
+    decodes_in_training = False
 
     def __init__(
         self,
@@ -59,39 +58,24 @@ class SrlTagger(Model):
         initializer: InitializerApplicator = InitializerApplicator(),
         **kwargs: Any,
     ) -> None:
-        super().__init__(vocab, **kwargs)
-        text_embedder.check_placements(PLACEMENTS)
-        self.text_embedder = text_embedder
+        super().__init__(vocab, text_embedder, label_namespace, **kwargs)
         self.predicate_embedding = torch.nn.Embedding(2, predicate_dim)
         self.encoder = encoder.construct(input_size=text_embedder.input_dim + predicate_dim)
-        self._tags = _tags(vocab, label_namespace)
         encoded_dim = text_embedder.enhanced_dim(self.encoder.get_output_dim(), at="output")
-        self.output_layer = torch.nn.Linear(encoded_dim, len(self._tags))
+        self.output_layer = torch.nn.Linear(encoded_dim, len(self.tags))
         torch.nn.init.orthogonal_(self.output_layer.weight)
         torch.nn.init.zeros_(self.output_layer.bias)
-        self._constraints = tag_constraints("BIO", self._tags)
-        self._metric = SrlMetric()
+        self._constraints = tag_constraints("BIO", self.tags)
+        self.metric = SrlMetric()
         initializer(self)
-
-    def forward(
-        self,
-        tokens: TextFieldTensors,
-        predicate_indicator: torch.Tensor,
-        tags: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-    ) -> Dict[str, Any]:
-        scores = self.scores(tokens, predicate_indicator, metadata)
-        output: Dict[str, Any] = {} if self.training else self.decode(scores, metadata)
-        if tags is not None:
-            output["loss"] = _mean_nll(scores["log_probabilities"], tags, scores["mask"])
-        return output
 
     def scores(
         self,
         tokens: TextFieldTensors,
         predicate_indicator: torch.Tensor,
         metadata: Optional[List[Dict[str, Any]]] = None,
-    ) -> Dict[str, torch.Tensor]:
+        **_: Any,
+    ) -> Scores:
         """`log_probabilities` of the tags, (batch_size, num_tokens, num_tags), and the mask."""
         text = self._embed(tokens, metadata)
         # Shape: (batch_size, num_tokens, input_dim + predicate_dim)
@@ -99,24 +83,18 @@ class SrlTagger(Model):
         encoded = text.enhance(self.encoder(inputs, text.mask), at="output")
         return {"log_probabilities": self.output_layer(encoded).log_softmax(dim=-1), "mask": text.mask}
 
-    def decode(
-        self, scores: Dict[str, torch.Tensor], metadata: Optional[List[Dict[str, Any]]] = None
-    ) -> Dict[str, Any]:
-        """The best tags for `scores`, which may be the mean of several models'. Counts arguments if `metadata` holds
-        the gold tags.
-        """
+    def decode(self, scores: Scores, metadata: Optional[List[Dict[str, Any]]] = None, **_: Any) -> Dict[str, Any]:
+        """The best tags. Counts arguments if `metadata` holds the gold ones."""
         with torch.no_grad():
             decoded = viterbi(scores["log_probabilities"], scores["mask"], self._constraints)
-        output: Dict[str, Any] = {"tags": self._names(decoded.tag_ids, scores["mask"])}
-        if metadata is not None:
-            for name in metadata[0]:
-                output[name] = [predicate[name] for predicate in metadata]
+        output = {"tags": self.name_tags(decoded.tag_ids, scores["mask"])}
+        output.update(copy_from(metadata, *metadata[0] if metadata else ()))
         if "gold_tags" in output:
-            self._metric(output["tags"], output["gold_tags"])
+            self.metric(output["tags"], output["gold_tags"])
         return output
 
-    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return self._metric.get_metric(reset)
+    def loss(self, scores: Scores, tags: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
+        return None if tags is None else _mean_nll(scores["log_probabilities"], tags, scores["mask"])
 
     def _embed(self, tokens: TextFieldTensors, metadata: Optional[List[Dict[str, Any]]]) -> EmbeddedText:
         """The text of each row, with each different sentence embedded once."""
@@ -136,10 +114,6 @@ class SrlTagger(Model):
         placed = {placement: vectors.index_select(0, of_row) for placement, vectors in text.placed.items()}
         words, input_, mask = (part.index_select(0, of_row) for part in (text.words, text.input, text.mask))
         return EmbeddedText(words, input_, mask, placed)
-
-    def _names(self, tag_ids: torch.Tensor, mask: torch.Tensor) -> List[List[str]]:
-        rows = zip(tag_ids.tolist(), mask.sum(dim=-1).tolist(), strict=True)
-        return [[self._tags[tag_id] for tag_id in row[:length]] for row, length in rows]
 
 
 def _sentences(metadata: List[Dict[str, Any]]) -> Tuple[List[int], List[int]]:
@@ -162,13 +136,3 @@ def _mean_nll(log_probabilities: torch.Tensor, tags: torch.Tensor, mask: torch.T
     of_gold = log_probabilities.gather(-1, tags.clamp(min=0).unsqueeze(-1)).squeeze(-1)
     of_rows = of_gold.masked_fill(~counted, 0.0).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
     return -of_rows.mean()
-
-
-def _tags(vocab: Vocabulary, namespace: str) -> Dict[int, str]:
-    tags = vocab.get_index_to_token_vocabulary(namespace)
-    if not tags:
-        raise ConfigurationError(
-            f"model elmo::srl: the vocabulary's namespace {namespace!r} holds no tags; are the training data tagged, "
-            "and is this the dataset reader's label_namespace?"
-        )
-    return tags

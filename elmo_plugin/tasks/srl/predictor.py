@@ -96,7 +96,7 @@ class SrlPredictor(Predictor, DisplayedPredictor):
 
     def _text(self, json_dict: JsonDict) -> _Text:
         words, sentence = json_dict.get("tokens"), json_dict.get("sentence")
-        if is_words(words):
+        if words is not None and is_words(words):
             text = _joined(words)
         elif words is None and isinstance(sentence, str):
             tokens = self._dataset_reader.tokenize(sentence)  # type: ignore[attr-defined]

@@ -9,16 +9,14 @@ from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.modules import FeedForward, Maxout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
-from allennlp.training.metrics import CategoricalAccuracy
 
+from elmo_plugin.tasks.common.task_model import Classifier, Scores, copy_from
 from elmo_plugin.tasks.sst.modules import FourfoldPooling, SelfBiattention
 from elmo_plugin.text import PlacedTextEmbedder
 
-PLACEMENTS = ("input", "output", "integrated")
-
 
 @Model.register("elmo::sst")
-class BiattentiveClassifier(Model):
+class BiattentiveClassifier(Classifier):
     """The biattentive classification network of McCann et al. (2017), "Learned in Translation: Contextualized Word
     Vectors", section 5, as changed in A.8 of the ELMo paper:
 
@@ -50,6 +48,7 @@ class BiattentiveClassifier(Model):
     """
 
     default_predictor = "elmo::sst"
+    placements = ("input", "output", "integrated")
 
     def __init__(
         self,
@@ -67,9 +66,7 @@ class BiattentiveClassifier(Model):
         initializer: InitializerApplicator = InitializerApplicator(),
         **kwargs: Any,
     ) -> None:
-        super().__init__(vocab, **kwargs)
-        text_embedder.check_placements(PLACEMENTS)
-        self.text_embedder = text_embedder
+        super().__init__(vocab, text_embedder, label_namespace, **kwargs)
         self.embedding_dropout = torch.nn.Dropout(embedding_dropout)
         self.token_feedforward = token_feedforward.construct(input_dim=text_embedder.input_dim)
         self.encoder = encoder.construct(input_size=self.token_feedforward.get_output_dim())
@@ -80,24 +77,10 @@ class BiattentiveClassifier(Model):
         self.pooling = FourfoldPooling(text_embedder.enhanced_dim(self.integrator.get_output_dim(), at="integrated"))
         self.pooled_dropout = torch.nn.Dropout(pooled_dropout)
         self.output_layers = _build_output_layers(feedforward, maxout, self.pooling.get_output_dim())
-        self.classifier = torch.nn.Linear(self.output_layers.get_output_dim(), _num_labels(vocab, label_namespace))
-        self._label_namespace = label_namespace
-        self._accuracy = CategoricalAccuracy()
+        self.classifier = torch.nn.Linear(self.output_layers.get_output_dim(), self.num_labels)
         initializer(self)
 
-    def forward(
-        self,
-        tokens: TextFieldTensors,
-        label: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-    ) -> Dict[str, Any]:
-        scores = self.scores(tokens)
-        output = self.decode(scores, label, metadata)
-        if label is not None:
-            output["loss"] = torch.nn.functional.cross_entropy(scores["logits"], label)
-        return output
-
-    def scores(self, tokens: TextFieldTensors) -> Dict[str, torch.Tensor]:
+    def scores(self, tokens: TextFieldTensors, **_: Any) -> Scores:
         """`logits` and `probabilities`, (batch_size, num_labels)."""
         text = self.text_embedder(tokens)
         # Shape: (batch_size, num_tokens, token_feedforward_dim)
@@ -115,32 +98,13 @@ class BiattentiveClassifier(Model):
 
     def decode(
         self,
-        scores: Dict[str, torch.Tensor],
+        scores: Scores,
         label: Optional[torch.Tensor] = None,
         metadata: Optional[List[Dict[str, Any]]] = None,
+        **_: Any,
     ) -> Dict[str, Any]:
-        """The output for `scores`, which may be the mean of several models'. Counts accuracy if `label` is given."""
-        probabilities = scores["probabilities"]
-        if label is not None:
-            self._accuracy(probabilities, label)
-        output: Dict[str, Any] = {"probabilities": probabilities}
-        if metadata is not None:
-            output["tokens"] = [each["tokens"] for each in metadata]
-        return output
-
-    def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
-        """Adds each sentence's `label`, and names its `probabilities`."""
-        names = self.vocab.get_index_to_token_vocabulary(self._label_namespace)
-        probabilities = output_dict["probabilities"]
-        readable = {key: value for key, value in output_dict.items() if key != "probabilities"}
-        readable["label"] = [names[index] for index in probabilities.argmax(dim=-1).tolist()]
-        readable["probabilities"] = [
-            {names[index]: probability for index, probability in enumerate(row)} for row in probabilities.tolist()
-        ]
-        return readable
-
-    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return {"accuracy": self._accuracy.get_metric(reset)}
+        """The probabilities, and the tokens. Counts accuracy if `label` is given."""
+        return {**super().decode(scores, label), **copy_from(metadata, "tokens")}
 
 
 def _build_output_layers(
@@ -153,13 +117,3 @@ def _build_output_layers(
             f"place; {'both are' if given else 'neither is'} there"
         )
     return given[0].construct(input_dim=input_dim)
-
-
-def _num_labels(vocab: Vocabulary, namespace: str) -> int:
-    num_labels = vocab.get_vocab_size(namespace)
-    if num_labels < 2:
-        raise ConfigurationError(
-            f"model elmo::sst: the vocabulary's namespace {namespace!r} holds {num_labels} labels, but two or more are "
-            "needed; are the training data labelled, and is this the namespace of their labels?"
-        )
-    return num_labels

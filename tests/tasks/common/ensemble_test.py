@@ -17,6 +17,7 @@ from torch.testing import assert_close
 
 import elmo_plugin.tasks.snli  # noqa: F401
 from elmo_plugin.tasks.common.ensemble import RECORD_NAME, Ensemble
+from elmo_plugin.tasks.common.task_model import TaskModel
 
 PAIRS = [
     {"premise": "A girl paints a boat.", "hypothesis": "A child is happy."},
@@ -81,6 +82,22 @@ def test_a_task_can_score_for_all_members_at_once(root, tmp_path):
     assert scores["spans"] == expected["spans"]
     assert_close(scores["antecedent_scores"], expected["antecedent_scores"])
     assert not torch.allclose(scores["antecedent_scores"][0], models[0].scores(**arguments)["antecedent_scores"][0])
+
+
+@pytest.mark.parametrize("task", ["coref", "ner", "snli", "squad", "srl", "sst"])
+def test_two_models_of_any_task_are_evaluated_and_predicted_from_as_one(task, tmp_path):
+    members = [
+        train(f"fixtures/{task}/baseline.jsonnet", tmp_path / str(seed), **{"trainer.num_epochs": 1}, pytorch_seed=seed)
+        for seed in range(2)
+    ]
+    archive = train(ensemble_config(members), tmp_path / "ensemble")
+    config = Params.from_file(str(tmp_path / "0" / "config.json"))
+    metrics = evaluate_from_archive(archive, config["validation_data_path"])
+    assert 0 <= metrics[config["trainer"]["validation_metric"].removeprefix("+")] <= 1 and "loss" not in metrics
+    predictor = Predictor.from_path(archive)
+    assert type(predictor) is type(Predictor.from_path(members[0]))
+    instances = list(predictor._dataset_reader.read(config["validation_data_path"]))[:2]
+    assert len(predictor.predict_batch_instance(instances)) == 2
 
 
 @pytest.fixture(autouse=True)
@@ -212,14 +229,11 @@ def test_entry_that_differs_is_named(archives):
         build([archive], vocab)
 
 
-class OtherTask(Model):
+class OtherTask(TaskModel):
     """A model of another task."""
 
-    def scores(self):
-        return {}
-
-    def decode(self, scores):
-        return {}
+    def __init__(self):
+        Model.__init__(self, Vocabulary())
 
 
 def let_second_archive_hold(monkeypatch, model):
@@ -236,7 +250,7 @@ def let_second_archive_hold(monkeypatch, model):
 
 def test_members_of_other_tasks_are_refused_by_name(archives, monkeypatch):
     first, second = archives("baseline")
-    let_second_archive_hold(monkeypatch, OtherTask(Vocabulary()))
+    let_second_archive_hold(monkeypatch, OtherTask())
     with pytest.raises(ConfigurationError, match=f"one task, but {first} holds a Esim and {second} a OtherTask"):
         build([first, second])
 
@@ -262,17 +276,17 @@ def test_missing_archive_and_no_archives_are_refused():
         build([], Vocabulary())
 
 
-class Member(Model):
+class Member(TaskModel):
     """Scores its `bias`; a stand-in for a task's model."""
 
     def __init__(self, bias):
-        super().__init__(Vocabulary())
+        Model.__init__(self, Vocabulary())
         self.bias = bias
 
-    def scores(self, values):
+    def scores(self, values, **_):
         return {"emissions": values + self.bias, "mask": values > 0, "names": ["a"]}
 
-    def decode(self, scores, label=None):
+    def decode(self, scores, label=None, **_):
         return {**scores, "label": label}
 
 

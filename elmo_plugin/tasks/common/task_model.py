@@ -1,0 +1,135 @@
+"""What the models of all tasks share: a forward pass in three steps, and the placements of contextual vectors."""
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import Vocabulary
+from allennlp.models import Model
+from allennlp.training.metrics import CategoricalAccuracy
+
+from elmo_plugin.text import PlacedTextEmbedder
+
+Scores = Dict[str, Any]
+
+
+class TaskModel(Model):
+    """A model whose forward pass is `scores`, then `decode`, then `loss`, so that several of them can decide together.
+
+    Each of the three is given all of a batch's tensors by name and takes those it needs:
+
+    - `scores(**tensors)` is all of the network's work, as a dictionary;
+    - `decode(scores, **tensors)` is the output for such scores, which may be several models'. It counts metrics if
+      there are gold labels;
+    - `loss(scores, **tensors)` is what training minimises, or None without gold labels.
+
+    `placements` are the spots that the model has for contextual vectors; a `text_embedder` that places them elsewhere
+    is refused. A subclass sets `metric`.
+    """
+
+    placements: Tuple[str, ...] = ("input", "output")
+    decodes_in_training = True
+    metric: Any  # a Metric, which each task calls with what it counts
+
+    def __init__(self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, **kwargs: Any) -> None:
+        super().__init__(vocab, **kwargs)
+        text_embedder.check_placements(self.placements)
+        self.text_embedder = text_embedder
+
+    def forward(self, **tensors: Any) -> Dict[str, Any]:  # type: ignore[override]
+        scores = self.scores(**tensors)
+        output = self.decode(scores, **tensors) if self.decodes_in_training or not self.training else {}
+        loss = self.loss(scores, **tensors)
+        return output if loss is None else {**output, "loss": loss}
+
+    def scores(self, *args: Any, **tensors: Any) -> Scores:
+        raise NotImplementedError
+
+    def decode(self, scores: Scores, *args: Any, **tensors: Any) -> Dict[str, Any]:
+        raise NotImplementedError
+
+    def loss(self, scores: Scores, *args: Any, **tensors: Any) -> Optional[torch.Tensor]:
+        raise NotImplementedError
+
+    @classmethod
+    def joint_scores(cls, members: Sequence[Any], *args: Any, **tensors: Any) -> Scores:
+        """What several models of the task score together, for any of them to decode: the mean of what is of floating
+        point (probabilities; emissions and transitions of a CRF), and the first one's of the rest.
+
+        A task overrides this where what is scored depends on an earlier choice, which has to be made once for all.
+        """
+        of_members = [member.scores(*args, **tensors) for member in members]
+        return {name: _mean([scores[name] for scores in of_members]) for name in of_members[0]}
+
+    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
+        return self.metric.get_metric(reset)
+
+
+class Classifier(TaskModel):
+    """A task with one label for each input: `scores` has `logits` and `probabilities`, (batch_size, num_labels)."""
+
+    def __init__(
+        self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, label_namespace: str = "labels", **kwargs: Any
+    ) -> None:
+        super().__init__(vocab, text_embedder, **kwargs)
+        self.num_labels = vocab.get_vocab_size(label_namespace)
+        if self.num_labels < 2:
+            raise ConfigurationError(
+                f"the vocabulary's namespace {label_namespace!r} holds {self.num_labels} labels, but two or more are "
+                "needed; are the training data labelled, and is this the namespace of their labels?"
+            )
+        self.metric = CategoricalAccuracy()
+        self._label_namespace = label_namespace
+
+    def decode(self, scores: Scores, label: Optional[torch.Tensor] = None, *_: Any, **__: Any) -> Dict[str, Any]:
+        if label is not None:
+            self.metric(scores["probabilities"], label)
+        return {"probabilities": scores["probabilities"]}
+
+    def loss(self, scores: Scores, label: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
+        return None if label is None else torch.nn.functional.cross_entropy(scores["logits"], label)
+
+    def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
+        """Adds the most probable `label` of each input, and names its `probabilities`."""
+        names = self.vocab.get_index_to_token_vocabulary(self._label_namespace)
+        probabilities = output_dict["probabilities"]
+        return {
+            **output_dict,
+            "label": [names[index] for index in probabilities.argmax(dim=-1).tolist()],
+            "probabilities": [{names[index]: each for index, each in enumerate(row)} for row in probabilities.tolist()],
+        }
+
+    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
+        return {"accuracy": self.metric.get_metric(reset)}
+
+
+class Tagger(TaskModel):
+    """A task with a tag for each token; `tags` are their names by id."""
+
+    def __init__(
+        self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, label_namespace: str = "labels", **kwargs: Any
+    ) -> None:
+        super().__init__(vocab, text_embedder, **kwargs)
+        self.tags = vocab.get_index_to_token_vocabulary(label_namespace)
+        if not self.tags:
+            raise ConfigurationError(
+                f"the vocabulary's namespace {label_namespace!r} holds no tags; are the training data tagged, and is "
+                "this the dataset reader's label_namespace?"
+            )
+
+    def name_tags(self, tag_ids: torch.Tensor, mask: torch.Tensor) -> List[List[str]]:
+        """The tags of each sentence, (batch_size, num_tokens), without those of the padding."""
+        rows = zip(tag_ids.tolist(), mask.sum(dim=-1).tolist(), strict=True)
+        return [[self.tags[tag_id] for tag_id in row[:length]] for row, length in rows]
+
+
+def copy_from(metadata: Optional[Sequence[Dict[str, Any]]], *names: str) -> Dict[str, List[Any]]:
+    """What the output repeats of a batch's metadata: a list for each name. Without metadata, nothing."""
+    return {} if metadata is None else {name: [each[name] for each in metadata] for name in names}
+
+
+def _mean(values: List[Any]) -> Any:
+    first = values[0]
+    if not isinstance(first, torch.Tensor) or not first.is_floating_point():
+        return first
+    return torch.stack(values).mean(dim=0)
