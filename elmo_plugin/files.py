@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 import zlib
 from pathlib import Path
@@ -37,6 +38,14 @@ def numbered_lines(
 def read_text(file_path: str, encoding: Optional[str] = None) -> str:
     """The whole of a plain or gzipped file, a path or URL."""
     return "".join(line for _, line in numbered_lines(file_path, skip_blank=False, encoding=encoding))
+
+
+def parse_json(text: str, place: str) -> Any:
+    """What a piece of JSON says; `place` is for errors."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{place}: not JSON ({error})") from error
 
 
 def check_encoding(encoding: str) -> None:

@@ -3,12 +3,28 @@
 import logging
 from typing import List, Set, Tuple
 
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
-from allennlp.data.fields import SequenceLabelField
+from allennlp.data.fields import LabelField, SequenceLabelField
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_TAG_ID = -100
+
+
+class KnownLabelField(LabelField):
+    """A label that a model must know: it has no answer for examples of a class that it has never seen."""
+
+    __slots__: List[str] = []
+
+    def index(self, vocab: Vocabulary) -> None:
+        known = vocab.get_token_to_index_vocabulary(self._label_namespace)
+        if self.label not in known:
+            raise ConfigurationError(
+                f"the data have the label {self.label!r}, but the model was trained on data that had only "
+                f"{', '.join(map(repr, known))}; leave such examples out, or train with some of them"
+            )
+        super().index(vocab)
 
 
 class TagField(SequenceLabelField):

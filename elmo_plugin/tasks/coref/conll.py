@@ -18,6 +18,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.files import numbered_lines
+from elmo_plugin.tasks.common.columns import split_columns
 
 NO_SPEAKER = "-"
 
@@ -26,8 +27,6 @@ Clusters = List[List["Mention"]]
 _WORD_COLUMN, _SPEAKER_COLUMN = 3, 9
 _MIN_COLUMNS = 5  # document, part, number, word; and the coreference, which is last
 _MIN_COLUMNS_WITH_SPEAKER = 12
-# Not any white space: a no-break space belongs to its word.
-_BETWEEN_COLUMNS = re.compile(r"[ \t]+")
 _BEGIN = re.compile(r"#begin document \((?P<id>.*)\)(?:; part (?P<part>\d+))?\s*$")
 _BRACKET = re.compile(r"(?P<open>\()?(?P<cluster>[^()|\s]+)(?P<close>\))?$")
 
@@ -50,11 +49,11 @@ class Document:
     clusters: Clusters = field(default_factory=list)  # in the order of their first mentions
 
 
-def read_documents(file_path: str) -> Iterator[Document]:
+def read_documents(file_path: str, encoding: str = "utf-8") -> Iterator[Document]:
     """The documents of a plain or gzipped file. What is wrong with it is an error that names the line."""
     parser: Optional[_Parser] = None
     line_number = 0
-    for line_number, line in numbered_lines(file_path, skip_blank=False):
+    for line_number, line in numbered_lines(file_path, skip_blank=False, encoding=encoding):
         place = f"{file_path}, line {line_number}"
         if line.startswith("#begin document"):
             if parser is not None:
@@ -120,8 +119,8 @@ class _Parser:
         self._mentions: Dict[str, List[Mention]] = defaultdict(list)
 
     def add(self, line: str, place: str) -> None:
-        columns = _BETWEEN_COLUMNS.split(line.strip(" \t\r\n"))
-        if columns == [""]:
+        columns = split_columns(line)
+        if not columns:
             self._in_sentence = False
             return
         if len(columns) < _MIN_COLUMNS:

@@ -1,16 +1,16 @@
 """DatasetReader "elmo::snli": pairs of sentences in SNLI's and MultiNLI's own format, or as tab-separated lines."""
 
-import json
 import logging
 from os import PathLike
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
-from allennlp.data.fields import Field, LabelField, MetadataField, TextField
+from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import numbered_lines
+from elmo_plugin.files import check_encoding, numbered_lines, parse_json
+from elmo_plugin.tasks.common.labels import KnownLabelField
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
 logger = logging.getLogger(__name__)
@@ -19,11 +19,12 @@ LABELS = ("entailment", "neutral", "contradiction")
 NO_GOLD_LABEL = "-"  # the annotators didn't agree
 COLUMNS = ("premise", "hypothesis", "label")
 
-# The keys of a jsonl line that hold the premise and the hypothesis, by what the tokens are taken from.
-_JSON_KEYS = {
-    "text": ("sentence1", "sentence2"),
-    "parse": ("sentence1_binary_parse", "sentence2_binary_parse"),
+# What the published files call the premise, the hypothesis and the label, by what the tokens are taken from.
+_PUBLISHED_NAMES = {
+    "text": ("sentence1", "sentence2", "gold_label"),
+    "parse": ("sentence1_binary_parse", "sentence2_binary_parse", "gold_label"),
 }
+_FORMATS = {"jsonl": "jsonl", "tsv": "tsv", "txt": "tsv"}  # by the ends of names
 
 Text = Union[str, Sequence[str]]
 
@@ -41,17 +42,20 @@ class SnliReader(DatasetReader):
 
     - `.jsonl`, as SNLI and MultiNLI come: a line is an object with `gold_label`, `sentence1` and `sentence2`, and with
       `sentence1_binary_parse` and `sentence2_binary_parse` if tokens are taken from those;
-    - `.tsv`: a line is a pair, its cells separated by tabs and in the order of `columns`: by default the premise, the
-      hypothesis, the label. A first line that holds the columns' names is passed over.
+    - `.txt` and `.tsv`: a line is a pair, its cells separated by tabs. A first line that names the columns is heeded,
+      whatever there are besides, be they `gold_label`, `sentence1` and `sentence2` (with their parses), as in SNLI's,
+      MultiNLI's and GLUE's files, or those of `columns`. Without one, cells are in the order of `columns`: by default
+      the premise, the hypothesis, the label.
 
-    Pairs without a gold label (`-`) are skipped; the log says how many.
+    Pairs without a gold label (`-`) are skipped, and so are those with no word on one side; the log says how many.
 
     tokens_from: `text`, tokenised by `tokenizer` (`elmo::spacy` by default), or `parse`, the leaves of the parses, as
-        Chen et al. (2017) took them. `parse` needs jsonl.
+        Chen et al. (2017) took them, which needs jsonl or columns that are named.
     columns: what a tsv file's columns hold, in the file's order: `premise`, `hypothesis` and `label` once each. Columns
         of any other name are ignored.
     labels: the labels there are. Any other one in a file is an error.
     file_format: `jsonl` or `tsv`, where a file's name doesn't tell.
+    encoding: that of the files.
     """
 
     def __init__(
@@ -63,11 +67,12 @@ class SnliReader(DatasetReader):
         labels: List[str] = list(LABELS),  # noqa: B006
         file_format: Optional[str] = None,
         max_instances: Optional[int] = None,
+        encoding: str = "utf-8",
     ) -> None:
         super().__init__(
             max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
         )
-        if tokens_from not in _JSON_KEYS:
+        if tokens_from not in _PUBLISHED_NAMES:
             raise ConfigurationError(f'tokens_from must be "text" or "parse", not {tokens_from!r}')
         if sorted(column for column in columns if column in COLUMNS) != sorted(COLUMNS):
             raise ConfigurationError(
@@ -75,12 +80,14 @@ class SnliReader(DatasetReader):
             )
         if file_format not in (None, "jsonl", "tsv"):
             raise ConfigurationError(f'file_format must be "jsonl" or "tsv", not {file_format!r}')
+        check_encoding(encoding)
         self._tokenizer = tokenizer or RuleBasedTokenizer()
         self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self._tokens_from = tokens_from
         self._columns = list(columns)
         self._labels = list(labels)
         self._file_format = file_format
+        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
         for pair in self.shard_iterable(self._labelled_pairs(str(file_path))):
@@ -103,7 +110,7 @@ class SnliReader(DatasetReader):
             ),
         }
         if label is not None:
-            fields["label"] = LabelField(label)
+            fields["label"] = KnownLabelField(label)
         return Instance(fields)
 
     def apply_token_indexers(self, instance: Instance) -> None:
@@ -120,37 +127,41 @@ class SnliReader(DatasetReader):
         return _leaves(text) if self._tokens_from == "parse" else text
 
     def _labelled_pairs(self, file_path: str) -> Iterator[_Pair]:
-        """The pairs with a gold label. Says at the end how many had none."""
-        num_pairs = num_skipped = 0
+        """The pairs with a gold label and words on both sides. Says at the end how many had none."""
+        num_pairs = num_unlabelled = num_empty = 0
         for pair in self._pairs(file_path):
             num_pairs += 1
             if pair.label == NO_GOLD_LABEL:
-                num_skipped += 1
-                continue
-            if pair.label not in self._labels:
-                raise ConfigurationError(
-                    f"{file_path}, line {pair.line_number}: the label is {pair.label!r}, but must be one of "
-                    f"{', '.join(map(repr, self._labels))}, or {NO_GOLD_LABEL!r} for a pair to skip; give others to "
-                    "the reader's labels"
-                )
-            yield pair
-        if num_skipped:
-            logger.info("%s: skipped %d of %d pairs, which have no gold label", file_path, num_skipped, num_pairs)
+                num_unlabelled += 1
+            elif not (self._text(pair.premise.strip()) and self._text(pair.hypothesis.strip())):
+                num_empty += 1
+            else:
+                self._check_label(pair, file_path)
+                yield pair
+        if num_pairs == num_unlabelled + num_empty:
+            raise ConfigurationError(f"{file_path} holds no pair with a gold label; {num_pairs} pairs have none")
+        for number, reason in ((num_unlabelled, "gold label"), (num_empty, "word in the premise or the hypothesis")):
+            if number:
+                logger.info("%s: skipped %d of %d pairs, which have no %s", file_path, number, num_pairs, reason)
+
+    def _check_label(self, pair: _Pair, file_path: str) -> None:
+        if pair.label not in self._labels:
+            raise ConfigurationError(
+                f"{file_path}, line {pair.line_number}: the label is {pair.label!r}, but must be one of "
+                f"{', '.join(map(repr, self._labels))}, or {NO_GOLD_LABEL!r} for a pair to skip; give others to "
+                "the reader's labels"
+            )
 
     def _pairs(self, file_path: str) -> Iterator[_Pair]:
-        file_format = self._file_format or _format_by_name(file_path)
-        if file_format == "tsv" and self._tokens_from == "parse":
-            raise ConfigurationError(f"{file_path} holds no parses; set tokens_from to 'text' to read a tsv file")
-        lines = ((number, line.rstrip("\r\n")) for number, line in numbered_lines(file_path))
-        return self._json_pairs(file_path, lines) if file_format == "jsonl" else self._tsv_pairs(file_path, lines)
+        numbered = numbered_lines(file_path, encoding=self._encoding)
+        lines = ((number, line.rstrip("\r\n")) for number, line in numbered)
+        is_json = (self._file_format or _format_by_name(file_path)) == "jsonl"
+        return self._json_pairs(file_path, lines) if is_json else self._tsv_pairs(file_path, lines)
 
     def _json_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
-        keys = (*_JSON_KEYS[self._tokens_from], "gold_label")
+        keys = _PUBLISHED_NAMES[self._tokens_from]
         for line_number, line in lines:
-            try:
-                example = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ConfigurationError(f"{file_path}, line {line_number}: not JSON ({error})") from error
+            example = parse_json(line, f"{file_path}, line {line_number}")
             if not isinstance(example, dict):
                 raise ConfigurationError(f"{file_path}, line {line_number}: expected a JSON object, got {line[:80]!r}")
             for key in keys:
@@ -160,27 +171,41 @@ class SnliReader(DatasetReader):
             yield _Pair(line_number, *(example[key] for key in keys))
 
     def _tsv_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
-        for line_number, line in lines:
+        columns, min_cells, max_cells = self._columns, len(self._columns), float(len(self._columns))
+        for number, (line_number, line) in enumerate(lines):
             cells = line.split("\t")
-            if line_number == 1 and cells == self._columns:
+            header = self._header(cells) if number == 0 else None
+            if header is not None:
+                # MultiNLI's training file names more labels than its lines have.
+                columns, min_cells, max_cells = header, 1 + max(map(header.index, COLUMNS)), float("inf")
                 continue
-            if len(cells) != len(self._columns):
+            if number == 0 and self._tokens_from == "parse":
                 raise ConfigurationError(
-                    f"{file_path}, line {line_number}: expected {len(self._columns)} cells separated by tabs "
-                    f"({', '.join(self._columns)}), got {len(cells)}; set the reader's columns if the file has others"
+                    f"{file_path}, line {line_number}: there are no parses, since no columns are named "
+                    f"{' and '.join(_PUBLISHED_NAMES['parse'])}; set tokens_from to 'text'"
                 )
-            row = dict(zip(self._columns, cells, strict=True))
+            if not min_cells <= len(cells) <= max_cells:
+                raise ConfigurationError(
+                    f"{file_path}, line {line_number}: expected {min_cells} cells separated by tabs "
+                    f"({', '.join(columns)}), got {len(cells)}; set the reader's columns if the file has others"
+                )
+            row = dict(zip(columns, cells, strict=False))
             yield _Pair(line_number, row["premise"], row["hypothesis"], row["label"].strip())
+
+    def _header(self, cells: List[str]) -> Optional[List[str]]:
+        """The columns that a file's first line names, in our words, if it does so."""
+        ours = dict(zip(_PUBLISHED_NAMES[self._tokens_from], COLUMNS, strict=True))
+        names = [ours.get(cell.strip(), cell.strip()) for cell in cells]
+        return names if all(names.count(column) == 1 for column in COLUMNS) else None
 
 
 def _format_by_name(file_path: str) -> str:
-    name = file_path.removesuffix(".gz")
-    for file_format in ("jsonl", "tsv"):
-        if name.endswith(f".{file_format}"):
-            return file_format
+    suffix = file_path.removesuffix(".gz").rpartition(".")[-1]
+    if suffix in _FORMATS:
+        return _FORMATS[suffix]
     raise ConfigurationError(
-        f"can't tell the format of {file_path} by its name, which ends neither in .jsonl nor in .tsv (either may be "
-        "followed by .gz); set the reader's file_format to 'jsonl' or 'tsv'"
+        f"can't tell the format of {file_path} by its name, which ends with none of {', '.join(_FORMATS)} (and .gz, "
+        "maybe); set the reader's file_format to 'jsonl' or 'tsv'"
     )
 
 

@@ -1,7 +1,6 @@
 """DatasetReader "elmo::squad": passages, questions and answers in the format of SQuAD 1.1."""
 
 import bisect
-import json
 import logging
 from os import PathLike
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -12,7 +11,7 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenize
 from allennlp.data.fields import Field, MetadataField, TensorField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import read_text
+from elmo_plugin.files import check_encoding, parse_json, read_text
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
 logger = logging.getLogger(__name__)
@@ -73,6 +72,7 @@ class SquadReader(DatasetReader):
     max_passage_tokens: the length of the longest passage to read whole.
     long_passages: what becomes of longer ones. `truncate`: their first tokens are read; a question whose answer lies
         past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
+    encoding: that of the files.
     max_instances: how many questions of a file to look at; those that are left out count too.
     """
 
@@ -83,6 +83,7 @@ class SquadReader(DatasetReader):
         max_passage_tokens: Optional[int] = None,
         long_passages: str = "truncate",
         max_instances: Optional[int] = None,
+        encoding: str = "utf-8",
     ) -> None:
         super().__init__(
             max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
@@ -91,15 +92,17 @@ class SquadReader(DatasetReader):
             raise ConfigurationError(f'long_passages must be "truncate" or "skip", not {long_passages!r}')
         if max_passage_tokens is not None and max_passage_tokens < 1:
             raise ConfigurationError(f"max_passage_tokens must be 1 or more, or null, not {max_passage_tokens}")
+        check_encoding(encoding)
         self._tokenizer = tokenizer or RuleBasedTokenizer()
         self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self._max_passage_tokens = max_passage_tokens
         self._long_passages = long_passages
+        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
         counts = _Counts()
         context, passage = None, None
-        for next_context, question in self.shard_iterable(_questions(str(file_path))):
+        for next_context, question in self.shard_iterable(_questions(str(file_path), self._encoding)):
             try:
                 # Questions come passage by passage; what they share is made once.
                 if passage is None or next_context != context:
@@ -189,7 +192,7 @@ def align_answer(answer: Answer, passage: str, offsets: Sequence[TokenSpan]) -> 
     if not text:
         return AlignedAnswer(None)
     start = answer.start + len(answer.text) - len(answer.text.lstrip())
-    was_moved = passage[start : start + len(text)] != text
+    was_moved = start < 0 or passage[start : start + len(text)] != text
     if was_moved:
         places = _occurrences(text, passage)
         if not places:
@@ -240,12 +243,9 @@ class _Counts:
             )
 
 
-def load_articles(file_path: str) -> List[Dict[str, Any]]:
+def load_articles(file_path: str, encoding: str = "utf-8") -> List[Dict[str, Any]]:
     """The `data` of a SQuAD file."""
-    try:
-        content = json.loads(read_text(file_path))
-    except json.JSONDecodeError as error:
-        raise ConfigurationError(f"{file_path}: not JSON ({error})") from error
+    content = parse_json(read_text(file_path, encoding), file_path)
     if not isinstance(content, dict):
         raise ConfigurationError(
             f'{file_path}: expected an object with "data", as in SQuAD 1.1, got a {_type(content)}'
@@ -264,8 +264,13 @@ def questions_of(articles: List[Dict[str, Any]], file_path: str) -> Iterator[Tup
                 yield context, _question(question, f"{at_paragraph}, question {question_number}")
 
 
-def _questions(file_path: str) -> Iterator[Tuple[str, Question]]:
-    return questions_of(load_articles(file_path), file_path)
+def _questions(file_path: str, encoding: str) -> Iterator[Tuple[str, Question]]:
+    is_empty = True
+    for passage_and_question in questions_of(load_articles(file_path, encoding), file_path):
+        is_empty = False
+        yield passage_and_question
+    if is_empty:
+        raise ConfigurationError(f"{file_path} holds no question")
 
 
 def _question(question: Any, at: str) -> Question:

@@ -11,7 +11,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_plugin.files import check_encoding
 from elmo_plugin.tasks.common.labels import TagField
-from elmo_plugin.tasks.srl.conll import Sentence, read_sentences
+from elmo_plugin.tasks.srl.conll import Frame, Sentence, read_sentences
 from elmo_plugin.tasks.srl.predicates import PredicateFinder, SpacyPredicateFinder
 from elmo_plugin.text import RuleBasedTokenizer
 
@@ -105,16 +105,24 @@ class SrlReader(DatasetReader):
         return self._predicate_finder.find(sentences)
 
     def _sentences(self, file_path: str) -> Iterator[Sentence]:
+        """Those with predicates."""
+        num_sentences = 0
         for sentence in read_sentences(str(cached_path(file_path)), self._encoding):
-            if self._max_tokens is not None and len(sentence.words) > self._max_tokens:
-                continue
-            if self._verbal_predicates_only:
-                parts_of_speech = sentence.parts_of_speech
-                verbal = [
-                    frame
-                    for frame in sentence.frames
-                    if parts_of_speech[frame.predicate_index].startswith(VERBAL_PARTS_OF_SPEECH)
-                ]
-                sentence = sentence._replace(frames=verbal)
-            if sentence.frames:
-                yield sentence
+            frames = self._chosen_frames(sentence)
+            if frames:
+                num_sentences += 1
+                yield sentence._replace(frames=frames)
+        if num_sentences == 0:
+            raise ConfigurationError(f"{file_path} holds no predicate, or none that the reader's arguments let through")
+
+    def _chosen_frames(self, sentence: Sentence) -> List[Frame]:
+        if self._max_tokens is not None and len(sentence.words) > self._max_tokens:
+            return []
+        if not self._verbal_predicates_only:
+            return sentence.frames
+        parts_of_speech = sentence.parts_of_speech
+        return [
+            frame
+            for frame in sentence.frames
+            if parts_of_speech[frame.predicate_index].startswith(VERBAL_PARTS_OF_SPEECH)
+        ]

@@ -5,10 +5,11 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
-from allennlp.data.fields import LabelField, MetadataField, TextField
+from allennlp.data.fields import MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import numbered_lines
+from elmo_plugin.files import check_encoding, numbered_lines
+from elmo_plugin.tasks.common.labels import KnownLabelField
 from elmo_plugin.tasks.sst.trees import Tree, parse_tree
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
@@ -34,6 +35,7 @@ class SentimentTreebankReader(DatasetReader):
     - `phrases`: every phrase of a tree is an instance, as in training; otherwise the whole sentences only, as in
       evaluation.
     - `min_tokens`: with `phrases`, shorter ones are left out.
+    - `encoding`: that of the files.
     - `tokenizer`: for text that isn't tokenised yet (a predictor's). The trees' tokens stand as they are, but for their
       escapes.
 
@@ -49,6 +51,7 @@ class SentimentTreebankReader(DatasetReader):
         granularity: str = "5-class",
         phrases: bool = False,
         min_tokens: int = 4,
+        encoding: str = "utf-8",
         **kwargs,
     ) -> None:
         super().__init__(manual_distributed_sharding=True, manual_multiprocess_sharding=True, **kwargs)
@@ -57,11 +60,13 @@ class SentimentTreebankReader(DatasetReader):
                 f"reader elmo::sst: granularity must be one of {', '.join(map(repr, GRANULARITIES))}, "
                 f"not {granularity!r}"
             )
+        check_encoding(encoding)
         self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self._tokenizer = tokenizer or RuleBasedTokenizer()
         self._labels = GRANULARITIES[granularity]
         self._phrases = phrases
         self._min_tokens = min_tokens
+        self._encoding = encoding
 
     def _read(self, file_path: str) -> Iterator[Instance]:
         for tokens, label in self.shard_iterable(self._labelled_phrases(file_path)):
@@ -69,7 +74,7 @@ class SentimentTreebankReader(DatasetReader):
 
     def _labelled_phrases(self, file_path: str) -> Iterator[LabelledPhrase]:
         num_phrases = 0
-        for tree in read_trees(file_path):
+        for tree in read_trees(str(file_path), self._encoding):
             for phrase in self._phrases_of(tree):
                 num_phrases += 1
                 yield phrase
@@ -98,16 +103,16 @@ class SentimentTreebankReader(DatasetReader):
             "metadata": MetadataField({"tokens": [token.text for token in tokens]}),
         }
         if label is not None:
-            fields["label"] = LabelField(label)
+            fields["label"] = KnownLabelField(label)
         return Instance(fields)
 
     def apply_token_indexers(self, instance: Instance) -> None:
         instance["tokens"].token_indexers = self._token_indexers  # type: ignore[attr-defined]
 
 
-def read_trees(file_path: str) -> Iterator[Tree]:
+def read_trees(file_path: str, encoding: str = "utf-8") -> Iterator[Tree]:
     """The trees in a file (a path or URL), one a line, empty lines apart. A broken one is named by file and line."""
-    for number, line in numbered_lines(file_path):
+    for number, line in numbered_lines(file_path, encoding=encoding):
         try:
             tree = parse_tree(line)
         except ValueError as error:

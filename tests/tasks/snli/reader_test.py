@@ -5,7 +5,7 @@ import logging
 import pytest
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_plugin.tasks.snli import SnliReader
@@ -109,10 +109,55 @@ def test_first_line_with_the_columns_names_is_no_pair(tmp_path):
 
 
 def test_format_can_be_told_where_the_name_does_not_tell(tmp_path):
-    path = write(tmp_path / "pairs.txt", "A dog .\tA cat .\tneutral\n")
+    path = write(tmp_path / "pairs.dat", "A dog .\tA cat .\tneutral\n")
     assert len(read(path, file_format="tsv")) == 1
-    with pytest.raises(ConfigurationError, match=r"pairs\.txt by its name.*file_format"):
+    with pytest.raises(ConfigurationError, match=r"pairs\.dat by its name.*file_format"):
         read(path)
+
+
+OFFICIAL = (
+    "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2"
+    "\tcaptionID\tpairID\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\n"
+    "neutral\t( A ( cat . ) )\t( It -LRB- ( purrs . ) )\t(S A)\t(S It)\tA cat.\tIt ( purrs.\t1#0\t1#0r1n\tneutral"
+    "\t\t\t\t\n"
+    "-\t( A )\t( B )\t(S A)\t(S B)\tA\tB\t2.jpg#0\t2.jpg#0r1n\tneutral\tentailment\t\t\t\n"
+    'entailment\t( " Up " )\t( Up )\t(S)\t(S)\t"Up"\tUp\t3.jpg#0\t3.jpg#0r1e\tentailment\n'
+)
+
+
+def test_the_published_txt_reads_by_its_own_header(tmp_path):
+    path = write(tmp_path / "snli_1.0_dev.txt", OFFICIAL)
+    assert summary(read(path)) == [
+        ("A cat .", "It ( purrs .", "neutral"),
+        ('" Up "', "Up", "entailment"),
+    ]
+    assert summary(read(path, tokens_from="parse"))[0] == ("A cat .", "It ( purrs .", "neutral")
+
+
+def test_a_line_too_short_for_the_named_columns_is_named(tmp_path):
+    path = write(tmp_path / "a.txt", OFFICIAL + "neutral\tonly\tthree\n")
+    with pytest.raises(ConfigurationError, match=r"a\.txt, line 5: expected 7 cells .* got 3"):
+        read(path)
+
+
+def test_pairs_with_no_word_on_a_side_are_skipped_and_counted(tmp_path, caplog):
+    path = write(tmp_path / "a.tsv", "A cat\t \tneutral\nA cat\tIt\tneutral\n")
+    with caplog.at_level(logging.INFO):
+        assert len(read(path)) == 1
+    assert "skipped 1 of 2 pairs, which have no word" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "premise\thypothesis\tlabel\n", "A\tB\t-\n"])
+def test_a_file_without_a_labelled_pair_is_refused(tmp_path, text):
+    with pytest.raises(ConfigurationError, match=r"a\.tsv holds no pair with a gold label"):
+        read(write(tmp_path / "a.tsv", text))
+
+
+def test_a_label_that_the_model_has_never_seen_is_named():
+    instance = SnliReader().text_to_instance("A cat", "It", "neutral")
+    vocab = Vocabulary({"labels": {"entailment": 1, "contradiction": 1}})
+    with pytest.raises(ConfigurationError, match="label 'neutral', but .* only 'entailment', 'contradiction'"):
+        instance["label"].index(vocab)
 
 
 def test_labels_can_be_others(tmp_path):
@@ -134,7 +179,6 @@ def test_labels_can_be_others(tmp_path):
             json.dumps({key: value for key, value in PAIR.items() if key != "sentence1"}),
             r"a\.jsonl, line 2: 'sentence1' must be a string, but is missing; there are gold_label, sentence1_bina",
         ),
-        (json.dumps({**PAIR, "sentence2": "  "}), r"a\.jsonl, line 2: the hypothesis holds no token"),
     ],
 )
 def test_errors_in_jsonl_name_file_and_line(tmp_path, line, complaint):
@@ -154,7 +198,6 @@ def test_missing_parse_names_file_and_line(tmp_path):
     [
         ("A dog .\tA cat .", r"line 2: expected 3 cells separated by tabs \(premise, hypothesis, label\), got 2"),
         ("A dog .\tA cat .\t", r"line 2: the label is ''"),
-        ("\tA cat .\tneutral", r"line 2: the premise holds no token"),
     ],
 )
 def test_errors_in_tsv_name_file_and_line(tmp_path, line, complaint):
@@ -191,7 +234,7 @@ def test_arguments_that_make_no_sense_are_refused(arguments, complaint):
 
 
 def test_parses_are_not_looked_for_in_tsv(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"a\.tsv holds no parses"):
+    with pytest.raises(ConfigurationError, match=r"a\.tsv, line 1: there are no parses"):
         read(write(tmp_path / "a.tsv", "A dog .\tA cat .\tneutral\n"), tokens_from="parse")
 
 

@@ -233,6 +233,17 @@ def test_question_that_is_not_of_the_format_is_named(changes, complaint, write):
         read(write(question("Quill", id_="first"), {**question("Quill"), **changes}))
 
 
+@pytest.mark.parametrize("articles", [[], [{"paragraphs": []}], [{"paragraphs": [{"context": "Ada", "qas": []}]}]])
+def test_a_file_without_a_question_is_refused(articles, tmp_path):
+    (tmp_path / "empty.json").write_text(json.dumps({"data": articles}))
+    with pytest.raises(ConfigurationError, match="empty.json holds no question"):
+        list(SquadReader().read(str(tmp_path / "empty.json")))
+
+
+def test_a_place_before_the_passage_is_no_place():
+    assert align_answer(Answer("Oslo", -4), "Oslo, in Oslo", [(0, 4), (4, 5), (6, 8), (9, 13)]).span == (0, 0)
+
+
 def test_empty_passage_is_named(write):
     with pytest.raises(ConfigurationError, match=r"data\.json, question 'q': the passage holds no token"):
         read(write(question(), context=" "))
