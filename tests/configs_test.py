@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import _jsonnet
 import pytest
 import torch
 from allennlp.commands.train import TrainModel
@@ -13,12 +14,13 @@ from allennlp.models import Model
 from allennlp.models.archival import archive_model
 
 from elmo_plugin.elmo import Elmo
+from elmo_plugin.settings import SETTINGS
 from elmo_plugin.training import BiLmVocabulary
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "training_configs").rglob("*.jsonnet"))
 # An ensemble is made of trained archives: tests/tasks/common/ensemble_test.py builds it.
-BUILT = [config for config in CONFIGS if config != "training_configs/ensemble.jsonnet"]
+BUILT = [config for config in CONFIGS if Path(config).name not in ("ensemble.jsonnet", "ablation.jsonnet")]
 
 TASKS = ["coref", "ner", "snli", "squad", "srl", "sst"]
 
@@ -98,6 +100,45 @@ def test_the_experiment_can_be_built(build, config):
         assert placements(experiment) == set(contextual.get("placements", []))
 
 
+def ablations(task):
+    """The names that a task's ablation.jsonnet knows."""
+    names = f"std.objectFields((import '{ROOT}/training_configs/lib/ablations.libsonnet').of('{task}'))"
+    variables = {setting.name: setting.default for setting in SETTINGS.values()}
+    return json.loads(_jsonnet.evaluate_snippet("names", names, ext_vars=variables))
+
+
+@pytest.mark.parametrize("task, name", [(task, name) for task in TASKS for name in ablations(task)])
+def test_the_ablation_can_be_built(build, monkeypatch, task, name):
+    monkeypatch.setenv("ELMO_ABLATION", name)
+    experiment = build(f"training_configs/{task}/ablation.jsonnet")
+    params = Params.from_file(f"training_configs/{task}/ablation.jsonnet").as_dict(quiet=True)
+    assert placements(experiment) == set(params["model"]["text_embedder"]["contextual"]["placements"])
+
+
+def test_knobs_are_set_from_outside(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for name, value in DATA.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ELMO_KNOBS", '{"batch_size": 7, "learning_rate": 0.5, "num_epochs": 3}')
+    for config in ("ner/elmo", "snli/baseline", "bilm/small"):
+        params = Params.from_file(f"training_configs/{config}.jsonnet").as_dict(quiet=True)
+        loader = params["data_loader"]
+        assert loader.get("batch_sampler", loader)["batch_size"] == 7
+        assert params["trainer"]["optimizer"]["lr"] == 0.5 and params["trainer"]["num_epochs"] == 3
+
+
+@pytest.mark.parametrize(
+    "knobs, complaint", [('{"widht": 7}', "ELMO_KNOBS has 'widht'.*dropout"), ("7", "a JSON object")]
+)
+def test_a_wrong_knob_is_refused(monkeypatch, knobs, complaint):
+    monkeypatch.chdir(ROOT)
+    for name, value in DATA.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ELMO_KNOBS", knobs)
+    with pytest.raises(RuntimeError, match=complaint):
+        Params.from_file("training_configs/ner/elmo.jsonnet")
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_a_baseline_has_no_parameter_of_elmo(build, task):
     names = [name for name, _ in build(f"training_configs/{task}/baseline.jsonnet").model.named_parameters()]
@@ -122,6 +163,5 @@ def test_coreference_takes_a_second_file_of_word_vectors(build, monkeypatch, tmp
 def test_every_config_says_how_to_run_it():
     for config in CONFIGS:
         header = (ROOT / config).read_text(encoding="utf-8").split("\nlocal ")[0].split("\n(import")[0]
-        if "ablations" not in config:
-            assert "allennlp train" in header, f"{config} doesn't open with the command that runs it"
+        assert "allennlp train" in header, f"{config} doesn't open with the command that runs it"
         assert header.startswith("//"), f"{config} doesn't open with a comment"

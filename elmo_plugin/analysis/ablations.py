@@ -141,7 +141,7 @@ def draw(figure: "Figure", tables: Sequence[AblationTable], tasks: Sequence[str]
 
 
 def _draw_panel(axes: Any, table: AblationTable, task: str, runs: RunsByVariant) -> None:
-    axes.set_title(f"{task}: {table.title.partition(': ')[2]}", fontsize=9)
+    axes.set_title(f"{task}: {table.title.rpartition(': ')[2]}", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     found = [(label, runs[task, name]) for name, label in table.columns.items() if runs.get((task, name))]
     if not found:
@@ -159,12 +159,21 @@ def _draw_panel(axes: Any, table: AblationTable, task: str, runs: RunsByVariant)
     axes.set_xlabel(f"best validation {found[0][1][0].metric}, %")
 
 
-def config_of(folder: Path, variant: str) -> str:
-    """A task's config for a variant: its own or an ablation's."""
-    for path in (folder / f"{variant}.jsonnet", folder / "ablations" / f"{variant}.jsonnet"):
-        if path.exists():
-            return str(path)
-    raise ConfigurationError(f"{folder} has neither {variant}.jsonnet nor ablations/{variant}.jsonnet")
+class Variant(NamedTuple):
+    """A task's config, and the variables that make it the variant asked for."""
+
+    config_file: str
+    environment: Mapping[str, str]
+
+
+def variant_of(folder: Path, name: str) -> Variant:
+    """A config of the task's own, such as `elmo`, or an ablation that its `ablation.jsonnet` selects."""
+    own, selecting = folder / f"{name}.jsonnet", folder / "ablation.jsonnet"
+    if own.exists():
+        return Variant(str(own), {})
+    if selecting.exists():
+        return Variant(str(selecting), {"ELMO_ABLATION": name})
+    raise ConfigurationError(f"{folder} has neither {own.name} nor {selecting.name}")
 
 
 @Analysis.register("ablations")
@@ -182,7 +191,10 @@ class Ablations(Analysis):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "tasks", nargs="+", metavar="FOLDER", help="a task's configs: baseline.jsonnet, elmo.jsonnet, ablations/"
+            "tasks",
+            nargs="+",
+            metavar="FOLDER",
+            help="a task's configs: baseline.jsonnet, elmo.jsonnet, ablation.jsonnet",
         )
         parser.add_argument(
             "--tables",
@@ -191,16 +203,25 @@ class Ablations(Analysis):
             default=["layers", "placement"],
             help="which tables: layers (2), placement (3), words (7), gamma (A.2)",
         )
+        parser.add_argument(
+            "--variants",
+            nargs="+",
+            metavar="NAME",
+            help="these in place of --tables: baseline, elmo, or names in training_configs/lib/ablations.libsonnet",
+        )
         add_run_arguments(parser)
 
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
         folders = {Path(folder).name: Path(folder) for folder in arguments.tasks}
-        tables = {name: TABLES[name] for name in dict.fromkeys(arguments.tables)}
+        if arguments.variants:
+            tables = {"variants": AblationTable("Variants", {name: name for name in arguments.variants})}
+        else:
+            tables = {name: TABLES[name] for name in dict.fromkeys(arguments.tables)}
         seeds, overrides = list(dict.fromkeys(arguments.seeds)), overrides_from(arguments)
         cells = {
             (task, variant, seed): Cell(
                 f"{task}-{variant}-seed{seed}",
-                config_of(folder, variant),
+                *variant_of(folder, variant),
                 overrides,
                 changes=(*changes_from(arguments), seeded(seed)),
             )

@@ -51,12 +51,12 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """An experiment: a config file, AllenNLP's overrides, `ELMO_*` variables, and `changes` to what these give."""
+    """An experiment: a config file, the `ELMO_*` variables it reads, overrides as AllenNLP has them, and `changes`."""
 
     name: str
     config_file: str
-    overrides: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     changes: Sequence[Change] = ()
 
     def __post_init__(self) -> None:

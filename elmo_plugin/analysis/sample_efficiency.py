@@ -145,7 +145,7 @@ def measure(
         (series, fraction, seed): Cell(
             f"{'elmo' if series == ELMO else BASELINE}-{fraction:g}-seed{seed}",
             configs[series],
-            overrides,
+            overrides=overrides,
             changes=(train_on(fraction, seed), *changes, seeded(seed)),
         )
         for fraction in sorted(fractions)  # the quick ones first

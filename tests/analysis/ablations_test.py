@@ -5,16 +5,50 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import ablations
-from elmo_plugin.analysis.ablations import TABLES, Ablations, cell_text, config_of, rows
+from elmo_plugin.analysis.ablations import TABLES, Ablations, cell_text, rows, variant_of
+from elmo_plugin.analysis.runs import Cell
 
 TASKS = ["coref", "ner", "snli", "squad", "srl", "sst"]
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_has_a_config_for_every_column(root, task):
-    for table in TABLES.values():
-        for variant in table.variants:
-            assert Path(config_of(root / "training_configs" / task, variant)).is_file()
+def test_every_column_of_a_table_is_an_experiment_of_every_task(root, monkeypatch, task):
+    monkeypatch.chdir(root)
+    files = {f"ELMO_{task.upper()}_{part}": "anything" for part in ("TRAIN", "DEV")}
+    for variant in {name for table in TABLES.values() for name in table.variants}:
+        config_file, environment = variant_of(root / "training_configs" / task, variant)
+        assert Cell(variant, config_file, {**files, **environment}).resolve()["model"]["type"] == f"elmo::{task}"
+
+
+def test_an_ablation_changes_what_its_name_says(root, monkeypatch):
+    monkeypatch.chdir(root)
+    files = {"ELMO_SQUAD_TRAIN": "anything", "ELMO_SQUAD_DEV": "anything", "ELMO_TRAIN_FRACTION": "0.1"}
+
+    def config(name):
+        config_file, environment = variant_of(root / "training_configs/squad", name)
+        return Cell(name, config_file, {**files, **environment}).resolve()
+
+    assert config("top_layer_only")["model"]["text_embedder"]["contextual"]["layers"] == "top"
+    assert config("output_only")["model"]["text_embedder"]["contextual"]["placements"] == ["output"]
+    assert config("lambda_1")["model"]["regularizer"] == {
+        "regexes": [["scalar_parameters", {"type": "l2", "alpha": 1}]]
+    }
+    assert config("chained_heads")["model"]["heads"]["type"] == "chained"
+    assert config("fraction")["dataset_reader"]["fraction"] == 0.1
+    assert "contextual" not in config("fraction_baseline")["model"]["text_embedder"]
+
+
+def test_an_unknown_ablation_is_refused_with_the_names_there_are(root, monkeypatch):
+    monkeypatch.chdir(root)
+    files = {"ELMO_SST_TRAIN": "anything", "ELMO_SST_DEV": "anything"}
+    config_file, environment = variant_of(root / "training_configs/sst", "lambda_2")
+    with pytest.raises(ConfigurationError, match="ELMO_ABLATION is 'lambda_2', but must be one of .*lambda_1, maxout"):
+        Cell("sst", config_file, {**files, **environment}).resolve()
+
+
+def test_names_given_take_the_place_of_the_tables(tmp_path, task_folder, fake_training):
+    report = report_of(tmp_path, task_folder, "--variants", "baseline", "gamma_off")
+    assert list(report.results["variants"]["ner"]) == ["baseline", "gamma_off"] and len(fake_training) == 2
 
 
 def test_the_papers_figures_are_in_columns_that_exist():
@@ -37,8 +71,8 @@ def test_no_run_is_a_dash():
 
 
 def test_a_variant_that_a_task_lacks_is_named(tmp_path):
-    with pytest.raises(ConfigurationError, match="neither lambda_1.jsonnet nor ablations/lambda_1.jsonnet"):
-        config_of(tmp_path, "lambda_1")
+    with pytest.raises(ConfigurationError, match="neither lambda_1.jsonnet nor ablation.jsonnet"):
+        variant_of(tmp_path, "lambda_1")
 
 
 @pytest.fixture
@@ -46,8 +80,7 @@ def task_folder(tmp_path, make_config):
     """A task's configs, by the names that Table 3 and A.2 take."""
     folder = tmp_path / "configs" / "ner"
     for variant in dict.fromkeys([*TABLES["placement"].variants, *TABLES["gamma"].variants]):
-        name = variant if variant in ("baseline", "elmo") else f"ablations/{variant}"
-        Path(make_config(name, folder)).rename(folder / f"{name}.jsonnet")
+        Path(make_config(variant, folder)).rename(folder / f"{variant}.jsonnet")
     return folder
 
 

@@ -3,10 +3,12 @@
 local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 
-trainer.seeds {
+{
   local config = self,
   num_steps:: 20,
   batch_size:: 128,
+  learning_rate:: 0.2,
+  num_epochs:: 10,
 
   dataset_reader: { type: 'elmo::bilm' },
   train_data_path: data.path('ELMO_BILM_TRAIN'),
@@ -23,11 +25,11 @@ trainer.seeds {
   trainer: trainer.device {
     type: 'elmo::bilm',
     // torch starts Adagrad's accumulator at 0, which moves every weight by the whole learning rate in the first step.
-    optimizer: { type: 'adagrad', lr: 0.2, initial_accumulator_value: 1.0 },
+    optimizer: { type: 'adagrad', lr: config.learning_rate, initial_accumulator_value: 1.0 },
     // The original's gradient is that of the loss times the window's length.
     loss_multiplier: config.num_steps,
     grad_norm: 10.0,
-    num_epochs: 10,
+    num_epochs: config.num_epochs,
     validation_metric: '-perplexity',
     checkpointer: { type: 'elmo::atomic', save_every_num_seconds: 600 },
   },

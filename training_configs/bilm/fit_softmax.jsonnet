@@ -6,8 +6,10 @@
 //   ELMO_BILM=original allennlp train training_configs/bilm/fit_softmax.jsonnet -s runs/fit_softmax
 //   ELMO_BILM=runs/fit_softmax/model.tar.gz allennlp train training_configs/bilm/finetune.jsonnet -s runs/finetuned
 local elmo = import '../lib/elmo.libsonnet';
+local trainer = import '../lib/trainer.libsonnet';
 
-(import 'base.libsonnet') + (import 'task_text.libsonnet') + {
+trainer.experiment((import 'base.libsonnet') + (import 'task_text.libsonnet') + {
+  num_epochs:: 5,
   model+: { bilm: elmo.bilm },
-  trainer+: { no_grad: ['^bilm'], num_epochs: 5, patience: 1 },
-}
+  trainer+: { no_grad: ['^bilm'], patience: 1 },
+})

@@ -6,11 +6,12 @@
 //
 //   allennlp train training_configs/bilm/paper_1b_word.jsonnet -s runs/bilm_1b -o '{"distributed": {"cuda_devices": [0, 1, 2]}}'
 local data = import '../lib/data.libsonnet';
+local trainer = import '../lib/trainer.libsonnet';
 
-(import 'base.libsonnet') {
+trainer.experiment((import 'base.libsonnet') {
   vocabulary: { type: 'elmo::bilm', vocab_file: data.path('ELMO_BILM_VOCAB') },
   trainer+: {
     // Distributed training can't save by the clock.
     checkpointer: { type: 'elmo::atomic', save_every_num_batches: 10000 },
   },
-}
+})

@@ -12,7 +12,7 @@ local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
 
-trainer.seeds {
+trainer.experiment({
   local config = self,
 
   // The knobs.
@@ -26,6 +26,7 @@ trainer.seeds {
   lexical_dropout:: 0.5,
   dropout:: 0.2,
   num_epochs:: 150,
+  learning_rate:: 0.001,
 
   dataset_reader: {
     type: 'elmo::coref',
@@ -63,11 +64,11 @@ trainer.seeds {
   },
   data_loader: { batch_size: 1, shuffle: true },
   trainer: {
-    optimizer: { type: 'adam', lr: 0.001 },
+    optimizer: { type: 'adam', lr: config.learning_rate },
     learning_rate_scheduler: { type: 'elmo::staircase', factor: 0.999, num_steps: 100 },
     grad_norm: 5.0,
     num_epochs: config.num_epochs,
     patience: 10,
     validation_metric: '+f1',
   } + trainer.checkpointer + trainer.device,
-}
+})

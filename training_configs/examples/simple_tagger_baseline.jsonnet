@@ -4,7 +4,8 @@
 //   allennlp train training_configs/examples/simple_tagger_baseline.jsonnet -s runs/tagger_baseline
 local trainer = import '../lib/trainer.libsonnet';
 
-trainer.seeds {
+trainer.experiment({
+  local config = self,
   local word_dim = 32,
   dataset_reader: { type: 'sequence_tagging', token_indexers: { tokens: { type: 'single_id' } } },
   train_data_path: 'fixtures/data/demo/tagged.train.txt',
@@ -14,7 +15,7 @@ trainer.seeds {
   model: {
     type: 'simple_tagger',
     text_field_embedder: { token_embedders: { tokens: { type: 'embedding', embedding_dim: word_dim } } },
-    encoder: { type: 'lstm', input_size: $.encoder_dim, hidden_size: 32, bidirectional: true },
+    encoder: { type: 'lstm', input_size: config.encoder_dim, hidden_size: 32, bidirectional: true },
   },
   encoder_dim:: word_dim,
   data_loader: { batch_size: 8, shuffle: true },
@@ -24,4 +25,4 @@ trainer.seeds {
     patience: 10,
     validation_metric: '+accuracy',
   },
-}
+})

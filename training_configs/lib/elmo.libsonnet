@@ -39,14 +39,12 @@ local contextual(change) = { model+: { text_embedder+: { contextual+: change } }
   token_layer_only:: contextual({ layers: 'tokens' }),
   gamma_off:: contextual({ gamma: false }),
   placements(names):: contextual({ placements: names }),
-  // Replaces the lambda given before.
+  // The lambda given, in place of any before.
   lambda(lambda):: {
     model+: {
       regularizer+: {
-        regexes: [
-          if pair[0] == 'scalar_parameters' then [pair[0], { type: 'l2', alpha: lambda }] else pair
-          for pair in super.regexes
-        ],
+        regexes: [pair for pair in (if 'regexes' in super then super.regexes else []) if pair[0] != 'scalar_parameters']
+                 + [['scalar_parameters', { type: 'l2', alpha: lambda }]],
       },
     },
   },

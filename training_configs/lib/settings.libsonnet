@@ -47,4 +47,10 @@ local is_number(text) =
     else if std.member(['true', '1', 'yes'], text) then true
     else if std.member(['false', '0', 'no'], text) then false
     else wrong(name, text, 'true or false'),
+
+  // A JSON object; where it isn't set, an empty one.
+  object(name)::
+    local text = std.extVar(name);
+    local value = if text == '' then {} else std.parseJson(text);
+    if std.isObject(value) then value else wrong(name, text, 'a JSON object'),
 }

@@ -1,14 +1,23 @@
 // What every experiment's trainer shares.
 local settings = import 'settings.libsonnet';
 
+local seeds = {
+  local seed = settings.number('ELMO_SEED'),
+  random_seed: seed,
+  numpy_seed: seed,
+  pytorch_seed: seed,
+};
+
 {
-  // All three random seeds, from ELMO_SEED.
-  seeds:: {
-    local seed = settings.number('ELMO_SEED'),
-    random_seed: seed,
-    numpy_seed: seed,
-    pytorch_seed: seed,
-  },
+  // A whole experiment: all three random seeds, from ELMO_SEED, and the knobs, which are its hidden fields, as ELMO_KNOBS has them:
+  //
+  //   ELMO_KNOBS='{"batch_size": 16, "learning_rate": 0.0005}' allennlp train training_configs/ner/elmo.jsonnet -s runs/ner
+  experiment(config)::
+    local chosen = settings.object('ELMO_KNOBS');
+    local knobs = [name for name in std.objectFieldsAll(config) if !std.objectHas(config, name)];
+    local unknown = std.setDiff(std.objectFields(chosen), knobs);
+    assert unknown == [] : "ELMO_KNOBS has '%s', but this experiment's knobs are %s." % [unknown[0], std.join(', ', knobs)];
+    seeds + config + chosen,
 
   // The device, from ELMO_CUDA_DEVICE; AllenNLP's own choice when it isn't set: the first GPU, or the CPU.
   device:: if settings.string('ELMO_CUDA_DEVICE') == '' then {} else { cuda_device: settings.number('ELMO_CUDA_DEVICE') },

@@ -8,7 +8,7 @@ local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
 
-trainer.seeds {
+trainer.experiment({
   local config = self,
 
   // The knobs.
@@ -21,6 +21,8 @@ trainer.seeds {
   upper_dim:: 100,
   dropout:: 0.5,
   batch_size:: 64,
+  learning_rate:: 0.001,
+  num_epochs:: 75,
 
   local bilstm(dim) = { type: 'elmo::lstm', hidden_size: dim, num_layers: 1, bidirectional: true },
 
@@ -56,10 +58,10 @@ trainer.seeds {
   },
   data_loader: { batch_sampler: { type: 'bucket', batch_size: config.batch_size, sorting_keys: ['tokens'] } },
   trainer: {
-    optimizer: { type: 'adam', lr: 0.001 },
+    optimizer: { type: 'adam', lr: config.learning_rate },
     grad_norm: 5.0,
-    num_epochs: 75,
+    num_epochs: config.num_epochs,
     patience: 25,
     validation_metric: '+f1',
   } + trainer.checkpointer + trainer.device,
-}
+})

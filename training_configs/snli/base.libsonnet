@@ -6,13 +6,15 @@ local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
 
-trainer.seeds {
+trainer.experiment({
   local config = self,
 
   // The knobs.
   dim:: 300,
   dropout:: 0.5,
   batch_size:: 32,
+  learning_rate:: 0.0004,
+  num_epochs:: 75,
 
   local bilstm = { type: 'elmo::lstm', hidden_size: config.dim, num_layers: 1, bidirectional: true },
   local relu_layer = { num_layers: 1, hidden_dims: config.dim, activations: 'relu' },
@@ -36,12 +38,12 @@ trainer.seeds {
     batch_sampler: { type: 'bucket', batch_size: config.batch_size, sorting_keys: ['premise', 'hypothesis'] },
   },
   trainer: {
-    optimizer: { type: 'adam', lr: 0.0004 },
+    optimizer: { type: 'adam', lr: config.learning_rate },
     // "Halved whenever dev accuracy did not rise": at once, and by any rise at all.
     learning_rate_scheduler: { type: 'reduce_on_plateau', mode: 'max', factor: 0.5, patience: 0, threshold: 0.0 },
     grad_norm: 5.0,
-    num_epochs: 75,
+    num_epochs: config.num_epochs,
     patience: 5,
     validation_metric: '+accuracy',
   } + trainer.checkpointer + trainer.device,
-}
+})

@@ -9,7 +9,7 @@ local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
 
-trainer.seeds {
+trainer.experiment({
   local config = self,
 
   // The knobs.
@@ -23,6 +23,8 @@ trainer.seeds {
   batch_size:: 45,
   // Longer passages are cut here, where memory is short; an answer past the cut counts as missed.
   max_passage_tokens:: null,
+  learning_rate:: 1.0,
+  num_epochs:: 40,
 
   bigru:: { type: 'elmo::gru', hidden_size: config.dim, num_layers: 1, bidirectional: true },
 
@@ -61,11 +63,11 @@ trainer.seeds {
     batch_sampler: { type: 'bucket', batch_size: config.batch_size, sorting_keys: ['passage', 'question'] },
   },
   trainer: {
-    optimizer: { type: 'adadelta', lr: 1.0, rho: 0.95 },
+    optimizer: { type: 'adadelta', lr: config.learning_rate, rho: 0.95 },
     // What is validated, and what the archive holds, is the average.
     moving_average: { type: 'exponential', decay: 0.999 },
-    num_epochs: 40,
+    num_epochs: config.num_epochs,
     patience: 10,
     validation_metric: '+f1',
   } + trainer.checkpointer + trainer.device,
-}
+})

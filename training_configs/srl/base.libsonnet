@@ -8,7 +8,7 @@ local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
 
-trainer.seeds {
+trainer.experiment({
   local config = self,
 
   // The knobs.
@@ -19,6 +19,8 @@ trainer.seeds {
   recurrent_dropout:: 0.1,
   max_tokens:: 100,
   batch_size:: 80,
+  learning_rate:: 1.0,
+  num_epochs:: 500,
 
   dataset_reader: {
     type: 'elmo::srl',
@@ -48,10 +50,10 @@ trainer.seeds {
   validation_data_loader: { batch_size: config.batch_size },
 
   trainer: {
-    optimizer: { type: 'adadelta', lr: 1.0, rho: 0.95 },
+    optimizer: { type: 'adadelta', lr: config.learning_rate, rho: 0.95 },
     grad_clipping: 1.0,
-    num_epochs: 500,
+    num_epochs: config.num_epochs,
     patience: 200,
     validation_metric: '+f1',
   } + trainer.checkpointer + trainer.device,
-}
+})

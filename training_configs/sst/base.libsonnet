@@ -9,7 +9,7 @@ local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
 
-trainer.seeds {
+trainer.experiment({
   local config = self,
 
   // The knobs.
@@ -17,6 +17,8 @@ trainer.seeds {
   word_dim:: 300,
   hidden_dim:: 300,
   batch_size:: 100,
+  learning_rate:: 0.0001,
+  num_epochs:: 40,
 
   local bilstm = { type: 'elmo::lstm', hidden_size: config.hidden_dim, bidirectional: true },
 
@@ -58,10 +60,10 @@ trainer.seeds {
   validation_data_loader: { batch_size: config.batch_size },
 
   trainer: {
-    optimizer: { type: 'adam', lr: 0.0001 },
+    optimizer: { type: 'adam', lr: config.learning_rate },
     grad_norm: 5.0,
-    num_epochs: 40,
+    num_epochs: config.num_epochs,
     patience: 5,
     validation_metric: '+accuracy',
   } + trainer.device + trainer.checkpointer,
-}
+})

@@ -35,7 +35,7 @@ class SrlTagger(Tagger):
 
     Readings taken, where A.5 is short:
     - "Gradients are clipped if their value exceeds 1.0" is said of each number (`grad_clipping`); He et al.'s code
-      rescales the gradient's norm, which is training_configs/srl/ablations/clip_by_norm.jsonnet.
+      rescales the gradient's norm, which is the ablation `clip_by_norm` of training_configs/srl.
     - The loss of a batch is the mean over its predicates of the mean over the sentence's words, as in AllenNLP's own
       labeler, on which the paper's was built.
     - Exactly one word is marked as the predicate, even where the brackets (V*) hold several.

@@ -101,10 +101,11 @@ def test_the_baseline_and_elmo_differ_by_elmo_alone():
 
 
 def test_only_training_sentences_are_limited_in_length(monkeypatch):
+    monkeypatch.setenv("ELMO_ABLATION", "fraction")
     monkeypatch.setenv("ELMO_TRAIN_FRACTION", "0.5")
     for name in ("BILM", "SRL_TRAIN", "SRL_DEV"):
         monkeypatch.setenv(f"ELMO_{name}", "anything")
-    for config in ("elmo", "ablations/fraction"):
+    for config in ("elmo", "ablation"):
         params = Params.from_file(f"training_configs/srl/{config}.jsonnet").as_dict(quiet=True)
         reader = params["dataset_reader"]
         assert reader.get("reader", reader)["max_tokens"] == 100
@@ -113,11 +114,11 @@ def test_only_training_sentences_are_limited_in_length(monkeypatch):
 
 
 def test_gradients_are_clipped_by_value_or_by_norm(monkeypatch):
+    monkeypatch.setenv("ELMO_ABLATION", "clip_by_norm")
     for name in ("BILM", "SRL_TRAIN", "SRL_DEV"):
         monkeypatch.setenv(f"ELMO_{name}", "anything")
     trainers = [
-        Params.from_file(f"training_configs/srl/{config}.jsonnet")["trainer"]
-        for config in ("elmo", "ablations/clip_by_norm")
+        Params.from_file(f"training_configs/srl/{config}.jsonnet")["trainer"] for config in ("elmo", "ablation")
     ]
     assert [(trainer.get("grad_clipping"), trainer.get("grad_norm")) for trainer in trainers] == [
         (1.0, None),

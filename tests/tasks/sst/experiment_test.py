@@ -18,6 +18,7 @@ def in_root(root, monkeypatch):
     monkeypatch.chdir(root)
     monkeypatch.setenv("ELMO_SST_TRAIN", "fixtures/data/sst/train.txt")
     monkeypatch.setenv("ELMO_SST_DEV", "fixtures/data/sst/dev.txt")
+    monkeypatch.setenv("ELMO_ABLATION", "fraction_baseline")
     monkeypatch.setenv("ELMO_TRAIN_FRACTION", "0.5")
 
 
@@ -45,7 +46,7 @@ def test_baseline_and_elmo_differ_by_elmo_alone():
 
 def test_validation_is_on_whole_sentences_with_and_without_a_fraction():
     whole = config("training_configs/sst/baseline.jsonnet")
-    part = config("training_configs/sst/ablations/fraction_baseline.jsonnet")
+    part = config("training_configs/sst/ablation.jsonnet")
     expected = {**whole["dataset_reader"], "phrases": False}
     assert whole["dataset_reader"]["phrases"] is True
     assert whole["validation_dataset_reader"] == part["validation_dataset_reader"] == expected
@@ -53,7 +54,7 @@ def test_validation_is_on_whole_sentences_with_and_without_a_fraction():
 
 
 def test_a_model_is_trained_on_a_fraction_of_the_phrases(tmp_path):
-    part = config("training_configs/sst/ablations/fraction_baseline.jsonnet")
+    part = config("training_configs/sst/ablation.jsonnet")
     readers = {key: part[key] for key in ("dataset_reader", "validation_dataset_reader")}
     train_model(Params({**config("fixtures/sst/baseline.jsonnet"), **readers}), str(tmp_path / "run"))
     assert (tmp_path / "run" / "model.tar.gz").is_file()
