@@ -3,15 +3,25 @@
 from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-from cells import Budget, cell, environment
-from settings import Setting
-
 from elmo_plugin.analysis.ablations import TABLES
 from elmo_plugin.analysis.finetuning import Tuned, archive_in_environment, tune
 from elmo_plugin.analysis.runs import Cell, Run, RunFailed, Runs
+from results.tasks import TASKS, budget_of, environment, training
+
+FRACTION_TASKS = ("ner", "srl")
+FRACTIONS = (0.01, 0.1, 1.0)
+ABLATION_TASKS = ("ner", "srl")
+ABLATION_TABLES = ("layers", "placement")
+FINETUNING_TASKS = ("ner", "sst")
+# Task texts are small beside the paper's corpus: with its batches an epoch would be a handful of updates.
+FINETUNING_OVERRIDES = {
+    "data_loader.batch_size": 16,
+    "validation_data_loader.batch_size": 16,
+    "model.softmax.num_samples": 2048,
+}
 
 
-class Planned(NamedTuple):
+class ReportRun(NamedTuple):
     """A training and its place in the report."""
 
     task: str
@@ -21,88 +31,76 @@ class Planned(NamedTuple):
     cell: Cell
 
 
-def six_tasks(setting: Setting, data: Path) -> List[Planned]:
+def six_tasks(setting: str, data: Path) -> List[ReportRun]:
     """Table 1."""
-    return [
-        _planned(task, variant, budget, seed, data)
-        for task, budget in setting.budgets.items()
-        for variant in ("baseline", "elmo")
-        for seed in budget.seeds
-    ]
+    return _runs(setting, data, TASKS, ("baseline", "elmo"))
 
 
-def fractions(setting: Setting, data: Path) -> List[Planned]:
+def fractions(setting: str, data: Path) -> List[ReportRun]:
     """Figure 1. Its whole training sets are Table 1's runs."""
     return [
-        _planned(task, variant, setting.side_budgets[task], seed, data, fraction)
-        for task in setting.fraction_tasks
-        for fraction in setting.fractions
-        for variant in ("baseline", "elmo")
-        for seed in setting.side_budgets[task].seeds
+        run for fraction in FRACTIONS for run in _runs(setting, data, FRACTION_TASKS, ("baseline", "elmo"), fraction)
     ]
 
 
-def ablations(setting: Setting, data: Path) -> List[Planned]:
+def ablations(setting: str, data: Path) -> List[ReportRun]:
     """Tables 2 and 3. What is the baseline or +ELMo by another name isn't trained again."""
-    return [
-        _planned(task, variant, setting.side_budgets[task], seed, data)
-        for task in setting.ablation_tasks
-        for variant in dict.fromkeys(name for table in setting.ablation_tables for name in TABLES[table].variants)
-        for seed in setting.side_budgets[task].seeds
-    ]
+    variants = dict.fromkeys(name for table in ABLATION_TABLES for name in TABLES[table].variants)
+    return _runs(setting, data, ABLATION_TASKS, variants)
 
 
-PARTS: Dict[str, Callable[[Setting, Path], List[Planned]]] = {
+PARTS: Dict[str, Callable[[str, Path], List[ReportRun]]] = {
     "tasks": six_tasks,
     "fractions": fractions,
     "ablations": ablations,
 }
 
 
-def _planned(
-    task: str, variant: str, budget: Budget, seed: int, data: Path, fraction: Optional[float] = None
-) -> Planned:
-    return Planned(task, variant, fraction, seed, cell(task, variant, budget, seed, data, fraction))
+def _runs(setting: str, data: Path, tasks, variants, fraction: Optional[float] = None) -> List[ReportRun]:
+    return [
+        ReportRun(task, variant, fraction, seed, training(task, variant, setting, seed, data, fraction))
+        for task in tasks
+        for variant in variants
+        for seed in budget_of(setting, task).seeds
+    ]
 
 
 # ---- The tuned biLM: its trainings need the archives of others, so they can't be listed beforehand ----
 
 
 class WithTuned(NamedTuple):
-    """A tuned biLM, and a task's runs, one a seed, with the plain biLM and with the tuned one."""
+    """A tuned biLM, and a task's runs, one for each seed, with the plain biLM and with the tuned one."""
 
     tuned: Tuned
     plain_runs: List[Run]
     tuned_runs: List[Run]
 
 
-def train_tuned(setting: Setting, task: str, data: Path, runs: Runs) -> WithTuned:
+def train_tuned(setting: str, task: str, data: Path, runs: Runs) -> WithTuned:
     """Tunes the biLM on a task's text, and trains the task with it and without."""
-    tuned = tune(
-        runs,
-        task,
-        archive_in_environment(),
-        environment=environment(data),
-        overrides=setting.finetuning_overrides,
+    variables = environment(data)
+    tuned = tune(runs, task, archive_in_environment(), environment=variables, overrides=FINETUNING_OVERRIDES)
+    seeds = budget_of(setting, task).seeds
+    with_tuned = {"ELMO_FINETUNED_ARCHIVE": tuned.archive}
+    return WithTuned(
+        tuned,
+        [runs.train(training(task, "elmo", setting, seed, data)) for seed in seeds],
+        [runs.train(training(task, "elmo_finetuned", setting, seed, data, variables=with_tuned)) for seed in seeds],
     )
-    budget, variables = setting.side_budgets[task], {"ELMO_FINETUNED_ARCHIVE": tuned.archive}
-    plain = [cell(task, "elmo", budget, seed, data) for seed in budget.seeds]
-    with_tuned = [cell(task, "elmo_finetuned", budget, seed, data, variables=variables) for seed in budget.seeds]
-    return WithTuned(tuned, [runs.train(one) for one in plain], [runs.train(one) for one in with_tuned])
 
 
-def find_tuned(setting: Setting, data: Path, runs: Runs) -> Dict[str, WithTuned]:
+def find_tuned(setting: str, data: Path, runs: Runs) -> Dict[str, WithTuned]:
     """The same for all tasks, as far as it is done."""
     found = {}
-    for task in setting.finetuning_tasks:
+    for task in FINETUNING_TASKS:
         try:
-            found[task] = train_tuned(setting, task, data, _Finished(runs.folder))
+            found[task] = train_tuned(setting, task, data, _FinishedRuns(runs.folder))
         except RunFailed:
             pass
     return found
 
 
-class _Finished(Runs):
+class _FinishedRuns(Runs):
     """Runs that are read and never started."""
 
     def train(self, cell: Cell) -> Run:

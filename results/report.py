@@ -5,18 +5,15 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
-import plan
-import probes
-from cells import TASKS, data_folder
-from settings import SETTINGS, Setting
-from sizes import num_instances
-
 from elmo_plugin.analysis import ablations, layer_weights, sample_efficiency
 from elmo_plugin.analysis.analysis import write_plot
 from elmo_plugin.analysis.runs import Run, Runs
 from elmo_plugin.analysis.sample_efficiency import BASELINE, ELMO, mean_and_spread, updates_saved
 from elmo_plugin.bilm.pretrained import PRETRAINED
 from elmo_plugin.files import replacing
+from results import plan, probes
+from results.sizes import num_instances
+from results.tasks import TASKS, budget_of, data_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,11 +25,11 @@ PAIR = ("baseline", "elmo")
 Place = Tuple[str, str, str, Optional[float], int]
 
 
-def write(path: Path, setting_name: str, runs: Runs) -> None:
+def write(path: Path, setting: str, runs: Runs) -> None:
     """Writes the report from the runs that are finished; what isn't trained yet is a dash, or is left out. The plots go
     to `results/plots` beside it.
     """
-    sections = Report(setting_name, runs, path.parent).sections()
+    sections = Report(setting, runs, path.parent).sections()
     with replacing(path) as temporary:
         temporary.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
     print(f"wrote {path}")
@@ -41,9 +38,8 @@ def write(path: Path, setting_name: str, runs: Runs) -> None:
 class Report:
     """The sections of RESULTS.md, in their order."""
 
-    def __init__(self, setting_name: str, runs: Runs, folder: Path) -> None:
-        self._name = setting_name
-        self._setting: Setting = SETTINGS[setting_name]
+    def __init__(self, setting: str, runs: Runs, folder: Path) -> None:
+        self._setting = setting
         self._folder = folder
         self._sizes_file = runs.folder / "sizes.json"
         data = data_folder()
@@ -75,7 +71,7 @@ class Report:
         """The baseline and +ELMo of each seed that has both."""
         return [
             (seed, baseline, elmo)
-            for seed in self._setting.budgets[task].seeds
+            for seed in budget_of(self._setting, task).seeds
             if (baseline := self._found.get(("tasks", task, "baseline", None, seed))) is not None
             and (elmo := self._found.get(("tasks", task, "elmo", None, seed))) is not None
         ]
@@ -93,8 +89,8 @@ class Report:
             "so **the paper's figures stand beside ours for orientation and aren't comparable**.\n\n"
             "A result is the best of a run's validations on development data, in per cent; where there are several "
             f"seeds, the mean and the standard deviation over them.{bilm}\n\n"
-            f"Every figure and plot here is made from the runs' own metrics files by `{_command(self._name)}`, which "
-            "trains what isn't trained yet."
+            "Every figure and plot here is made from the runs' own metrics files by "
+            f"`{_command(self._setting)}`, which trains what isn't trained yet."
         )
 
     def _six_tasks(self) -> str:
@@ -182,9 +178,9 @@ class Report:
 
     def _fractions(self) -> str:
         results = {}
-        for task in self._setting.fraction_tasks:
+        for task in plan.FRACTION_TASKS:
             series = [
-                {fraction: self._of("fractions", task, variant, fraction) for fraction in self._setting.fractions}
+                {fraction: self._of("fractions", task, variant, fraction) for fraction in plan.FRACTIONS}
                 for variant in PAIR
             ]
             # The whole training set is Table 1's.
@@ -225,19 +221,18 @@ class Report:
         )
 
     def _ablations(self) -> str:
-        names = [name for name in self._setting.ablation_tables]
-        tables = [ablations.TABLES[name] for name in names]
+        tables = [ablations.TABLES[name] for name in plan.ABLATION_TABLES]
         variants = {variant for table in tables for variant in table.variants}
         runs = {
             (task, variant): own
-            for task in self._setting.ablation_tasks
+            for task in plan.ABLATION_TASKS
             for variant in variants
             if (own := self._of("ablations", task, variant))
         }
         # Without one of the ablations there would be nothing but Table 1's figures again.
         in_table_1 = {run.archive for place, run in self._found.items() if place[0] == "tasks"}
         ablated = {task for (task, _), own in runs.items() if any(run.archive not in in_table_1 for run in own)}
-        tasks = [task for task in self._setting.ablation_tasks if task in ablated]
+        tasks = [task for task in plan.ABLATION_TASKS if task in ablated]
         if not tasks:
             return ""
         text = "## Layers and placement (Tables 2 and 3)"
@@ -279,17 +274,16 @@ class Report:
     def _training(self) -> str:
         rows = []
         for name, task in TASKS.items():
-            budget = self._setting.budgets[name]
             runs = self._of("tasks", name, "baseline") + self._of("tasks", name, "elmo")
             sizes = num_instances(runs[0], self._sizes_file) if runs else None
             rows.append(
                 [
                     task.title,
                     MISSING if sizes is None else f"{sizes.train:,} / {sizes.dev:,}",
-                    f"{budget.updates:,}",
+                    _updates(runs),
                     ", ".join(str(seed) for seed, _, _ in self._pairs(name)) or MISSING,
                     *(_minutes(self._of("tasks", name, variant)) for variant in PAIR),
-                    budget.note or "the paper's sizes",
+                    budget_of(self._setting, name).note,
                 ]
             )
         header = [
@@ -302,15 +296,15 @@ class Report:
             "changed from the paper's",
         ]
         return (
-            f"## How these were trained (setting `{self._name}`)\n\n"
-            "Configs are those in `training_configs/`; data, sizes and budgets are in `results/cells.py` and "
-            "`results/settings.py`. A baseline and its +ELMo share all of them, but "
+            f"## How these were trained (setting `{self._setting}`)\n\n"
+            "Configs are those in `training_configs/`; data, sizes and budgets are in `results/tasks.py` and "
+            "`results/budgets.libsonnet`. A baseline and its +ELMo share all of them, but "
             "for ELMo's own dropout. Word vectors are 100-d GloVe in lower "
             "case. The Wikipedia text that the shipped biLM was trained on overlaps with SQuAD's articles, as raw text "
             "without questions or answers. Minutes are of the clock, on one core with whatever else it had to do.\n\n"
             + _markdown(header, rows)
-            + f"\n\n```\n{_command(self._name)}           # everything here, or what is left of it\n"
-            f"{_command(self._name)} --list    # what is done and what isn't\n"
+            + f"\n\n```\n{_command(self._setting)}           # everything here, or what is left of it\n"
+            f"{_command(self._setting)} --list    # what is done and what isn't\n"
             "make results-quick                            # the six tasks, setting quick: an hour or two on one core\n"
             "make results                                  # all of the setting full: most of a day\n```"
         )
@@ -350,6 +344,12 @@ def _difference(before: Sequence[float], after: Sequence[float]) -> str:
 
 def _error_reduction(before: float, after: float) -> str:
     return f"{(after - before) / (1 - before):.1%}"
+
+
+def _updates(runs: Sequence[Run]) -> str:
+    """From the shortest of the runs to the longest."""
+    counts = sorted({run.updates for run in runs})
+    return " to ".join(f"{count:,.0f}" for count in dict.fromkeys(counts[:1] + counts[-1:])) or MISSING
 
 
 def _minutes(runs: Sequence[Run]) -> str:

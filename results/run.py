@@ -12,16 +12,17 @@ import sys
 from pathlib import Path
 from typing import Dict, List
 
-import probes
-import report
 from allennlp.common.checks import ConfigurationError
-from cells import TASKS, data_folder
-from plan import PARTS, Planned, train_tuned
-from settings import SETTINGS
 
 from elmo_plugin.analysis.runs import Runs, summary
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # so that 'python results/run.py' finds the package it is part of
+
+from results import probes, report  # noqa: E402
+from results.plan import FINETUNING_TASKS, PARTS, ReportRun, train_tuned  # noqa: E402
+from results.tasks import SETTINGS, TASKS, data_folder  # noqa: E402
+
 FINETUNING = "finetuning"
 PROBES = "probes"
 EXAMPLES = """examples:
@@ -37,7 +38,7 @@ def parse_arguments(arguments: List[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--setting", choices=sorted(SETTINGS), required=True, help="how much is trained")
+    parser.add_argument("--setting", choices=SETTINGS, required=True, help="how much is trained")
     parts = [*PARTS, FINETUNING, PROBES]
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="which tables and figures")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS), help="which of the tasks")
@@ -50,33 +51,32 @@ def parse_arguments(arguments: List[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def chosen(options: argparse.Namespace) -> List[Planned]:
+def chosen(options: argparse.Namespace) -> List[ReportRun]:
     """The trainings that the arguments leave, but for those with a tuned biLM."""
-    setting = SETTINGS[options.setting]
-    planned = [one for part in options.parts if part in PARTS for one in PARTS[part](setting, data_folder())]
+    parts = [PARTS[part] for part in options.parts if part in PARTS]
+    by_name = {run.cell.name: run for part in parts for run in part(options.setting, data_folder())}
     return [
-        one
-        for one in {one.cell.name: one for one in planned}.values()
-        if one.task in options.tasks
-        and (options.variants is None or one.variant in options.variants)
-        and (options.seeds is None or one.seed in options.seeds)
+        run
+        for run in by_name.values()
+        if run.task in options.tasks
+        and (options.variants is None or run.variant in options.variants)
+        and (options.seeds is None or run.seed in options.seeds)
     ]
 
 
-def list_cells(planned: List[Planned], runs: Runs) -> None:
-    for one in planned:
-        run = runs.find(one.cell)
-        print(f"{one.cell.name:40} {'to do' if run is None else summary(run)}")
+def list_cells(planned: List[ReportRun], runs: Runs) -> None:
+    for cell in [run.cell for run in planned]:
+        found = runs.find(cell)
+        print(f"{cell.name:40} {'to do' if found is None else summary(found)}")
 
 
 def train(options: argparse.Namespace, runs: Runs) -> Dict[str, str]:
     """Does what was asked for. Returns what failed, by name; the rest goes on."""
-    _, failures = runs.train_all([one.cell for one in chosen(options)])
-    setting = SETTINGS[options.setting]
-    for task in setting.finetuning_tasks if FINETUNING in options.parts else ():
+    _, failures = runs.train_all([run.cell for run in chosen(options)])
+    for task in FINETUNING_TASKS if FINETUNING in options.parts else ():
         if task in options.tasks and (options.variants is None or "elmo_finetuned" in options.variants):
             try:
-                train_tuned(setting, task, data_folder(), runs)
+                train_tuned(options.setting, task, data_folder(), runs)
             except ConfigurationError as error:
                 print(f"{task}, tuned biLM: failed. {error}")
                 failures[f"{task}-elmo_finetuned"] = str(error)

@@ -10,21 +10,13 @@
 //
 // The paper: SNLI accuracy 89.3 for five members, against 88.7 for one (A.3); SQuAD F1 87.4 for eleven, against 85.8.
 local settings = import 'lib/settings.libsonnet';
+local tasks = import 'lib/experiments.libsonnet';
 
-// Where members differ from these by what an ablation changes in the model alone, they are read in the same way.
+// Members that differ from these by an ablation of the model alone are read in the same way.
 local experiments = {
-  'coref/baseline': import 'coref/baseline.jsonnet',
-  'coref/elmo': import 'coref/elmo.jsonnet',
-  'ner/baseline': import 'ner/baseline.jsonnet',
-  'ner/elmo': import 'ner/elmo.jsonnet',
-  'snli/baseline': import 'snli/baseline.jsonnet',
-  'snli/elmo': import 'snli/elmo.jsonnet',
-  'squad/baseline': import 'squad/baseline.jsonnet',
-  'squad/elmo': import 'squad/elmo.jsonnet',
-  'srl/baseline': import 'srl/baseline.jsonnet',
-  'srl/elmo': import 'srl/elmo.jsonnet',
-  'sst/baseline': import 'sst/baseline.jsonnet',
-  'sst/elmo': import 'sst/elmo.jsonnet',
+  [task + '/' + name]: tasks[task][name]
+  for task in std.objectFields(tasks)
+  for name in ['baseline', 'elmo']
 };
 
 local name = settings.required('ELMO_ENSEMBLE_OF');

@@ -97,8 +97,8 @@ def _cell(
     return Cell(
         f"{task}-{config}",
         str(configs / f"{config}.jsonnet"),
-        overrides,
         {**environment, "ELMO_FINETUNE_TASK": task, **variables},
+        overrides,
         (seeded(seed),),
     )
 

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import shutil
+import subprocess
 import sys
 import tarfile
 
@@ -15,14 +16,14 @@ from elmo_plugin.analysis.runs import Runs, fingerprint
 
 @pytest.fixture(scope="module")
 def driver(root):
-    """The modules in results/, which import one another by their plain names."""
-    sys.path.insert(0, str(root / "results"))
+    """results/run.py, as the package at the repository's root has it."""
+    sys.path.insert(0, str(root))
     try:
-        import run
+        from results import run
 
         yield run
     finally:
-        sys.path.remove(str(root / "results"))
+        sys.path.remove(str(root))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,39 +47,48 @@ def data(tmp_path_factory, root):
 @pytest.mark.parametrize("task", ["coref", "ner", "snli", "squad", "srl", "sst"])
 @pytest.mark.parametrize("setting", ["quick", "full"])
 def test_baseline_and_elmo_share_data_seed_and_budget(driver, setting, task, data):
-    budget = driver.SETTINGS[setting].budgets[task]
-    planned = [one for one in driver.PARTS["tasks"](driver.SETTINGS[setting], data) if one.task == task]
-    assert {(one.variant, one.seed) for one in planned} == {
-        (variant, seed) for variant in ("baseline", "elmo") for seed in budget.seeds
-    }
-    baseline, elmo = (
-        next(one.cell for one in planned if one.variant == name).resolve() for name in ("baseline", "elmo")
-    )
+    runs = [run for run in driver.PARTS["tasks"](setting, data) if run.task == task]
+    assert {run.variant for run in runs} == {"baseline", "elmo"} and {run.seed for run in runs} >= {1}
+    baseline, elmo = (next(run.cell for run in runs if run.variant == name).resolve() for name in ("baseline", "elmo"))
     for key in ("train_data_path", "validation_data_path", "data_loader", "trainer", "random_seed"):
         assert baseline[key] == elmo[key]
-    per_epoch = elmo["data_loader"]["batches_per_epoch"]
-    assert elmo["trainer"]["num_epochs"] * per_epoch == budget.updates and elmo["trainer"]["patience"] is None
-    assert "batches_per_epoch" not in elmo["validation_data_loader"]
     assert elmo["train_data_path"].startswith(str(data))
 
 
+def trainer_and_loaders(driver, setting, data):
+    config = next(run.cell for run in driver.PARTS["tasks"](setting, data) if run.task == "ner").resolve()
+    return config["trainer"], config["data_loader"], config["validation_data_loader"]
+
+
+def test_quick_trains_so_many_updates_and_no_less(driver, data):
+    trainer, loader, validation_loader = trainer_and_loaders(driver, "quick", data)
+    assert trainer["num_epochs"] * loader["batches_per_epoch"] == 870 and trainer["patience"] is None
+    assert "batches_per_epoch" not in validation_loader
+
+
+def test_full_trains_until_validation_has_stopped_improving(driver, data):
+    trainer, loader, _ = trainer_and_loaders(driver, "full", data)
+    assert trainer["patience"] == 15 and trainer["num_epochs"] > 2 * trainer["patience"]
+
+
+def test_the_driver_runs_as_a_script(root):
+    command = [sys.executable, "results/run.py", "--setting", "quick", "--help"]
+    assert "examples:" in subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+
+
 def test_every_ablation_and_fraction_of_the_quick_setting_can_be_resolved(driver, data):
-    setting = driver.SETTINGS["quick"]
-    for one in driver.PARTS["ablations"](setting, data) + driver.PARTS["fractions"](setting, data):
-        assert one.cell.resolve()["dataset_reader"]
+    for run in driver.PARTS["ablations"]("quick", data) + driver.PARTS["fractions"]("quick", data):
+        assert run.cell.resolve()["dataset_reader"]
 
 
 def test_the_ablation_that_is_elmo_itself_is_not_trained_twice(driver, data):
-    setting = driver.SETTINGS["quick"]
-    ablations = {(one.task, one.variant): one.cell for one in driver.PARTS["ablations"](setting, data)}
-    tasks = {(one.task, one.variant): one.cell for one in driver.PARTS["tasks"](setting, data)}
-    for same in ("lambda_0001", "input_and_output"):
-        assert fingerprint(ablations["snli", same].resolve()) == fingerprint(tasks["snli", "elmo"].resolve())
+    ablations = {(run.task, run.variant): run.cell for run in driver.PARTS["ablations"]("quick", data)}
+    tasks = {(run.task, run.variant): run.cell for run in driver.PARTS["tasks"]("quick", data)}
+    assert fingerprint(ablations["srl", "input_only"].resolve()) == fingerprint(tasks["srl", "elmo"].resolve())
 
 
 def test_words_are_looked_up_in_lower_case_as_the_vectors_have_them(driver, data):
-    one = next(one for one in driver.PARTS["tasks"](driver.SETTINGS["quick"], data) if one.task == "sst")
-    config = one.cell.resolve()
+    config = next(run.cell for run in driver.PARTS["tasks"]("quick", data) if run.task == "sst").resolve()
     assert config["dataset_reader"]["type"] == "elmo::fraction"
     for reader in (config["dataset_reader"]["reader"], config["validation_dataset_reader"]):
         assert reader["token_indexers"]["tokens"]["lowercase_tokens"] is True
@@ -86,7 +96,7 @@ def test_words_are_looked_up_in_lower_case_as_the_vectors_have_them(driver, data
 
 def test_arguments_narrow_what_is_trained(driver, data):
     options = driver.parse_arguments("--setting quick --parts tasks --tasks ner sst --variants elmo --seeds 2".split())
-    assert [one.cell.name for one in driver.chosen(options)] == ["ner-elmo-seed2", "sst-elmo-seed2"]
+    assert [run.cell.name for run in driver.chosen(options)] == ["ner-elmo-seed2", "sst-elmo-seed2"]
 
 
 def test_help_shows_examples(driver, capsys):
@@ -134,9 +144,9 @@ def finished(driver, data, tmp_path_factory):
         ("elmo", 1): [0.55, 0.7],
         ("elmo", 2): [0.5, 0.74],
     }
-    for one in driver.PARTS["tasks"](driver.SETTINGS["quick"], data):
-        if one.task == "ner" and (one.variant, one.seed) in values:
-            finish(runs, one.cell, values[one.variant, one.seed])
+    for run in driver.PARTS["tasks"]("quick", data):
+        if run.task == "ner" and (run.variant, run.seed) in values:
+            finish(runs, run.cell, values[run.variant, run.seed])
     return runs
 
 
@@ -180,7 +190,7 @@ def test_the_training_section_has_counted_sizes_updates_and_times(report, root):
     sentences = (root / "fixtures/data/ner/train.txt").read_text().split("\n\n")
     num_train = sum(any(line and "-DOCSTART-" not in line for line in text.splitlines()) for text in sentences)
     cells = row(report, "How these were trained", "NER")
-    assert cells[1].startswith(f"{num_train} / ") and cells[2:6] == ["870", "1, 2", "2.0", "2.0"]
+    assert cells[1].startswith(f"{num_train} / ") and cells[2:6] == ["174", "1, 2", "2.0", "2.0"]
 
 
 def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished):
@@ -194,7 +204,7 @@ def test_sections_without_a_run_are_left_out(report):
 
 
 def test_sizes_are_counted_once(driver, finished, report, monkeypatch):
-    import sizes
+    from results import sizes
 
     monkeypatch.setattr(sizes.DatasetReader, "from_params", lambda *_: pytest.fail("read again"))
     run = next(iter(finished.folder.glob("ner-baseline-*")))

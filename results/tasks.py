@@ -1,18 +1,21 @@
-"""The trainings behind RESULTS.md: which data, which sizes, how many updates.
+"""The six tasks of RESULTS.md: their free corpora, and a training of one.
 
-The configs are those of training_configs/, which are the paper's. What is changed is here and in settings.py: data that
-is free, word vectors in lower case, and as many updates and as wide a network as some minutes (`quick`) or an hour
-(`full`) on one CPU core allow. A baseline and its +ELMo have the same data, seeds, sizes and number of updates.
+The experiments are those of training_configs/, which are the paper's. `experiment.jsonnet` puts one together with its
+budget from `budgets.libsonnet`; a baseline and its +ELMo have the same data, seeds, sizes and stopping rule.
 """
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
-from elmo_plugin.analysis.runs import Cell, capped, lower_case_words, seeded, train_on, validate_on
+import _jsonnet
 
-CONFIGS = Path("training_configs")
+from elmo_plugin.analysis.runs import Cell, lower_case_words, seeded, train_on, validate_on
+
+FOLDER = Path(__file__).parent
+SETTINGS = ("quick", "full")
 DEFAULT_DATA = "../shared/data"
 VECTORS = ("vectors/glove.100d.task-vocab.txt.gz", 100)
 
@@ -89,31 +92,18 @@ TASKS: Dict[str, Task] = {
 }
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How much of a task is trained: `num_epochs` times `updates_per_epoch` updates, a validation after each epoch."""
+class Budget(NamedTuple):
+    """What `budgets.libsonnet` says of a task, apart from the changes to its experiment."""
 
-    num_epochs: int
-    updates_per_epoch: int
-    seeds: Sequence[int] = (1,)
-    train_fraction: float = 1.0
-    validation_fraction: float = 1.0
-    # Sizes other than the paper's, as AllenNLP's overrides.
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    # Those of settings that only the configs with ELMo have.
-    elmo_overrides: Mapping[str, Any] = field(default_factory=dict)
-    # The same in words, for the report.
-    note: str = ""
-
-    @property
-    def updates(self) -> int:
-        return self.num_epochs * self.updates_per_epoch
+    seeds: Tuple[int, ...]
+    train_fraction: float
+    validation_fraction: float
+    note: str
 
 
-def config_file(task: str, variant: str) -> str:
-    folder = CONFIGS / task
-    own = folder / f"{variant}.jsonnet"
-    return str(own if own.exists() else folder / "ablations" / f"{variant}.jsonnet")
+def budget_of(setting: str, task: str) -> Budget:
+    values = json.loads(_jsonnet.evaluate_file(str(FOLDER / "budgets.libsonnet")))[setting][task]
+    return Budget(**{**values, "seeds": tuple(values["seeds"])})
 
 
 def data_folder() -> Path:
@@ -132,35 +122,28 @@ def environment(data: Path) -> Dict[str, str]:
     return variables
 
 
-def cell(
+def training(
     task: str,
     variant: str,
-    budget: Budget,
+    setting: str,
     seed: int,
     data: Path,
     fraction: Optional[float] = None,
     variables: Optional[Mapping[str, str]] = None,
 ) -> Cell:
     """One training. `fraction` is of the training set that the budget leaves."""
+    budget = budget_of(setting, task)
     readers = ["dataset_reader"] + ["validation_dataset_reader"] * TASKS[task].has_validation_reader
-    overrides = {f"{reader}.{key}": value for reader in readers for key, value in TASKS[task].reader.items()}
-    is_baseline = variant.endswith("baseline")
-    train_fraction = budget.train_fraction * (1.0 if fraction is None else fraction)
+    choice = {"RESULTS_TASK": task, "RESULTS_VARIANT": variant, "RESULTS_SETTING": setting}
     return Cell(
-        name="-".join([task, variant] + ([] if fraction is None else [f"{fraction:g}"]) + [f"seed{seed}"]),
-        config_file=config_file(task, variant),
-        overrides={**overrides, **budget.overrides, **({} if is_baseline else budget.elmo_overrides)},
-        environment={**environment(data), **(variables or {})},
-        changes=(
+        "-".join([task, variant] + ([] if fraction is None else [f"{fraction:g}"]) + [f"seed{seed}"]),
+        str(FOLDER / "experiment.jsonnet"),
+        {**environment(data), **choice, **(variables or {})},
+        {f"{reader}.{key}": value for reader in readers for key, value in TASKS[task].reader.items()},
+        (
             lower_case_words,
-            train_on(train_fraction, seed=0 if fraction is None else seed),
+            train_on(budget.train_fraction * (fraction or 1.0), seed=0 if fraction is None else seed),
             validate_on(budget.validation_fraction),
-            capped(budget.num_epochs, budget.updates_per_epoch),
             seeded(seed),
         ),
     )
-
-
-def cells(task: str, variant: str, budget: Budget, data: Path, **options: Any) -> List[Cell]:
-    """The same training with each of the budget's seeds."""
-    return [cell(task, variant, budget, seed, data, **options) for seed in budget.seeds]

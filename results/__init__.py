@@ -1,0 +1,1 @@
+"""What RESULTS.md shows, trained and written by `python results/run.py`."""

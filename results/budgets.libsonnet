@@ -1,0 +1,113 @@
+// How much of each task the two settings train: `quick`, an hour or two on one core for a first look, and `full`, which trains until
+// validation has stopped improving. A baseline and its +ELMo share all of it.
+//
+// `changes` is what a budget changes in the task's experiment, `note` says it in words, `seeds` are the trainings, and the fractions
+// are the parts of the training and validation sets that are used.
+
+// Epochs of so many updates, whatever the data's length: an epoch goes on where the one before it stopped.
+local epochs(updates, trainer) = {
+  local loader = super.data_loader,
+  data_loader+: { batches_per_epoch: updates },
+  // A loader without a config of its own for validation would be cut short there as well.
+  validation_data_loader: if 'validation_data_loader' in super then super.validation_data_loader else loader,
+  trainer+: trainer,
+};
+// Exactly so many updates.
+local exactly(num_epochs, updates) = epochs(updates, { num_epochs: num_epochs, patience: null });
+// Until the best of the validations, one every `updates`, is `patience` validations old.
+local until_stable(updates, patience, at_most) = epochs(updates, { num_epochs: at_most, patience: patience });
+
+local budget = { seeds: [1], train_fraction: 1.0, validation_fraction: 1.0, note: "the paper's sizes" };
+
+{
+  // Narrower networks than the paper's, optimizers that get going at once, and less dropout where a training set is read about once.
+  quick: {
+    squad: budget {
+      note: 'batches of 16, passages cut to 200 tokens, Adam at 0.002',
+      validation_fraction: 0.03,
+      changes:: exactly(6, 50) {
+        batch_size:: 16,
+        max_passage_tokens:: 200,
+        trainer+: { optimizer: { type: 'adam', lr: 0.002 } },
+      },
+    },
+    snli: budget {
+      note: 'half the widths, learning rate 0.001, dropout 0.2',
+      validation_fraction: 0.1,
+      changes:: exactly(6, 100) {
+        dim:: 150,
+        dropout:: 0.2,
+        learning_rate:: 0.001,
+      },
+    },
+    srl: budget {
+      note: '4 layers of 200, batches of 40, Adam at 0.001',
+      validation_fraction: 0.2,
+      changes:: exactly(8, 100) {
+        num_layers:: 4,
+        hidden_dim:: 200,
+        batch_size:: 40,
+        trainer+: { optimizer: { type: 'adam', lr: 0.001 } },
+      },
+    },
+    coref: budget {
+      note: 'half the widths, 100 antecedents, documents cut to 25 sentences',
+      changes:: exactly(4, 84) {
+        encoder_dim:: 100,
+        hidden_dim:: 75,
+        model+: { max_antecedents: 100, max_training_sentences: 25 },
+      },
+    },
+    ner: budget {
+      note: 'batches of 16',
+      seeds: [1, 2, 3],
+      changes:: exactly(10, 87) { batch_size:: 16 },
+    },
+    sst: budget {
+      note: 'half the widths, learning rate 0.001, dropout 0.2 and 0.1',
+      seeds: [1, 2, 3],
+      train_fraction: 0.4,
+      changes:: exactly(6, 60) {
+        hidden_dim:: 150,
+        learning_rate:: 0.001,
+        model+: { embedding_dropout: 0.2, encoded_dropout: 0.1 },
+      },
+    },
+  },
+
+  // The paper's networks and dropouts. Where a core would need more than about two hours a run, the note says what is smaller.
+  full: {
+    squad: budget {
+      note: 'passages cut to 400 tokens, Adam at 0.001',
+      validation_fraction: 0.2,
+      changes:: until_stable(100, 4, 40) {
+        max_passage_tokens:: 400,
+        trainer+: { optimizer: { type: 'adam', lr: 0.001 } },
+      },
+    },
+    snli: budget {
+      seeds: [1, 2, 3],
+      changes:: until_stable(300, 5, 40),
+    },
+    srl: budget {
+      note: '4 layers of 300, Adam at 0.001',
+      changes:: until_stable(200, 5, 40) {
+        num_layers:: 4,
+        trainer+: { optimizer: { type: 'adam', lr: 0.001 } },
+      },
+    },
+    coref: budget {
+      changes:: until_stable(84, 10, 60),
+    },
+    ner: budget {
+      note: 'batches of 16',
+      seeds: [1, 2, 3],
+      changes:: until_stable(87, 15, 75) { batch_size:: 16 },
+    },
+    sst: budget {
+      note: 'learning rate 0.0005',
+      seeds: [1, 2, 3],
+      changes:: until_stable(200, 6, 40) { learning_rate:: 0.0005 },
+    },
+  },
+}
