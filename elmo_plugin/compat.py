@@ -260,7 +260,7 @@ def mixed_precision_names() -> None:
 
 
 def _pooled_padding_depends_on_precision() -> bool:
-    lowest = cnn_encoder.min_value_of_dtype  # type: ignore[attr-defined]
+    lowest = cnn_encoder.min_value_of_dtype
     return lowest(torch.float16) != lowest(torch.float32)
 
 
@@ -271,7 +271,7 @@ def cnn_in_half_precision() -> None:
     different numbers and words shorter than a filter keep -65504 (AllenNLP 2.10.1, any torch). One number for both.
     """
     lowest = torch.finfo(torch.float32).min
-    cnn_encoder.min_value_of_dtype = lambda dtype: lowest  # type: ignore[attr-defined]
+    cnn_encoder.min_value_of_dtype = lambda dtype: lowest
 
 
 # ---- Asking for a GPU ----

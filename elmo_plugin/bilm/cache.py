@@ -12,16 +12,15 @@ import hashlib
 import json
 import logging
 import os
-import weakref
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-import lmdb
 import torch
 from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
+from allennlp.common.util import is_distributed
 
 from elmo_plugin.bilm.bilm import BiLm, BiLmOutput
+from elmo_plugin.bilm.layer_store import LayerStore
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +37,11 @@ class LayerCache(Registrable):
     biLM has a parameter that requires a gradient, runs with dropout, or is stateful. If the biLM's weights change, what
     was computed with the old ones is forgotten. (A write through a parameter's `.data` is a change that isn't seen.)
 
-    On a GPU the host has to wait for a batch's character ids and copies the layers back and forth, which costs far less
-    than the biLM but isn't free.
+    Entries are on the host. With a GPU, the host waits for a batch's character ids, and for nothing else: what is found
+    goes to the GPU in one copy, what the biLM computes stays there, and only what is to be kept comes back, once.
 
-    - `megabytes`: the most that entries may take; 0 turns the cache off. A token of the published size takes 10 KB.
+    - `megabytes`: the most that entries may take; 0 turns the cache off. A token of the published size takes 10 KB. Of
+      data that don't fit, as many sentences are spared as do fit; the log says what would hold them all.
     - `float16`: keep half the bytes a number, and with them about three decimal digits.
     """
 
@@ -55,6 +55,8 @@ class LayerCache(Registrable):
         self.is_full = False
         self._weights: Optional[Tuple] = None
         self._num_asked = self._num_missing = 0
+        self._num_bytes_refused = 0
+        self._has_said_what_would_do = False
 
     def run(self, bilm: BiLm, character_ids: torch.Tensor) -> BiLmOutput:
         """What `bilm(character_ids)` gives, in the precision of its weights."""
@@ -67,48 +69,51 @@ class LayerCache(Registrable):
         missing = [row for row, key in enumerate(sentences.keys) if key not in entries]
         self._num_asked += len(sentences.keys)
         self._num_missing += len(missing)
-        if missing:
-            computed = self._compute(bilm, character_ids, sentences, missing, packing)
-            if not self.is_full:
-                self._admit(computed)
-            entries = {**entries, **computed}
-        layers = packing.unpack([entries[key] for key in sentences.keys], character_ids.size(1) + 2)
-        steps = torch.arange(layers.size(2), device=character_ids.device)
-        mask = steps < sentences.lengths.to(steps.device).unsqueeze(1) + 2
-        return BiLmOutput(layers.to(character_ids.device), mask)
+        with torch.no_grad():
+            if not entries:
+                output = bilm(character_ids)
+                self._keep(output.layers, sentences, missing, packing)
+                return BiLmOutput(output.layers.to(packing.dtype), output.mask)
+            found = [entries.get(key) for key in sentences.keys]
+            layers = packing.unpack(found, character_ids.size(1) + 2, character_ids.device)
+            if missing:
+                rows = torch.tensor(missing).to(character_ids.device, non_blocking=True)
+                longest = int(sentences.lengths[missing].max())
+                computed = bilm(character_ids[rows, :longest]).layers
+                self._keep(computed, sentences, missing, packing)
+                layers[:, rows, : longest + 2] = computed.to(packing.dtype)
+        lengths = (character_ids > 0).any(dim=-1).sum(dim=-1, keepdim=True)
+        return BiLmOutput(layers, torch.arange(layers.size(2), device=lengths.device) < lengths + 2)
 
     def report(self) -> None:
-        """Logs how much is cached and of how much use it was since the last report."""
+        """Logs how much is cached and of how much use it was since the last report, and once, if that is less than
+        there is, what would hold it all.
+        """
         if self._num_asked:
             num_found = self._num_asked - self._num_missing
             logger.info("%s: %d of %d sentences came from it", self, num_found, self._num_asked)
-        self._num_asked = self._num_missing = 0
+        if self._num_bytes_refused and not self._has_said_what_would_do:
+            logger.warning(
+                "%s is too small for these data: with 'megabytes' of %d it would hold them all%s. Sentences that it "
+                "doesn't hold are run through the biLM each time.",
+                self,
+                (self._held_bytes() + self._num_bytes_refused) // _BYTES_A_MEGABYTE + 1,
+                "" if self.float16 else ", with 'float16' at half of it",
+            )
+            self._has_said_what_would_do = True
+        self._num_asked = self._num_missing = self._num_bytes_refused = 0
 
-    def _compute(
-        self,
-        bilm: BiLm,
-        character_ids: torch.Tensor,
-        sentences: "_Sentences",
-        rows: List[int],
-        packing: "_Packing",
-    ) -> Dict[bytes, torch.Tensor]:
-        """The entries of the sentences in `rows`: views into one tensor."""
-        if len(rows) < len(sentences.keys):
-            longest = int(sentences.lengths[rows].max())
-            character_ids = character_ids[rows, :longest]
-        with torch.no_grad():
+    def _keep(self, layers: torch.Tensor, sentences: "_Sentences", rows: List[int], packing: "_Packing") -> None:
+        """Keeps layers, (num_layers, num_rows, num_steps, dim), of the sentences in `rows`, while there is room."""
+        lengths = (sentences.lengths[rows] + 2).tolist()
+        if not self.is_full:
             # Shape: (num_rows, num_steps, entry_dim)
-            packed = packing.pack(bilm(character_ids).layers, torch.float16 if self.float16 else None)
-        lengths = sentences.lengths[rows].tolist()
-        return {
-            sentences.keys[row]: packed[index, : length + 2]
-            for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
-        }
-
-    def _admit(self, entries: Dict[bytes, torch.Tensor]) -> None:
-        if not self._put(entries):
-            logger.info("%s is full; sentences beyond these are run through the biLM each time", self)
-            self.is_full = True
+            packed = packing.pack(layers, torch.float16 if self.float16 else packing.dtype)
+            named = zip((sentences.keys[row] for row in rows), packed, lengths, strict=True)
+            self.is_full = not self._put({key: entry[:length] for key, entry, length in named})
+        if self.is_full:
+            bytes_per_token = packing.entry_dim * (2 if self.float16 else packing.dtype.itemsize)
+            self._num_bytes_refused += sum(lengths) * bytes_per_token
 
     def _notice_weights(self, bilm: BiLm) -> None:
         weights = (
@@ -120,8 +125,8 @@ class LayerCache(Registrable):
             self._weights = weights
             self.is_full = False
 
-    def _size(self, num_bytes: int, num_sentences: int) -> str:
-        megabytes = num_bytes / _BYTES_A_MEGABYTE
+    def _size(self, num_sentences: int) -> str:
+        megabytes = self._held_bytes() / _BYTES_A_MEGABYTE
         return f"{megabytes:,.1f} of {self.megabytes:,.0f} MB{', full' * self.is_full}; {num_sentences:,} sentences"
 
     def __getstate__(self) -> Dict[str, Any]:
@@ -141,6 +146,9 @@ class LayerCache(Registrable):
         """The weights are other ones."""
         raise NotImplementedError
 
+    def _held_bytes(self) -> int:
+        raise NotImplementedError
+
     def _key_of_weights(self, bilm: BiLm) -> bytes:
         """What sets this biLM's sentences apart from others' in the same store."""
         return b""
@@ -156,13 +164,14 @@ class NoCache(LayerCache):
 
 @LayerCache.register("ram")
 class RamCache(LayerCache):
-    """Entries in this process's memory. In distributed training each process has its own, of this size.
+    """Entries in this process's memory, by default in up to a quarter of the machine's. In distributed training each
+    process has its own, of this size, or of its share of the quarter.
 
     They aren't saved with the model, nor copied or pickled with it.
     """
 
-    def __init__(self, megabytes: float = 1024, float16: bool = False) -> None:
-        super().__init__(megabytes, float16)
+    def __init__(self, megabytes: Optional[float] = None, float16: bool = False) -> None:
+        super().__init__(_quarter_of_memory() if megabytes is None else megabytes, float16)
         self._entries: Dict[bytes, torch.Tensor] = {}
         self._num_bytes = 0
 
@@ -185,46 +194,39 @@ class RamCache(LayerCache):
     def __getstate__(self) -> Dict[str, Any]:
         return {**super().__getstate__(), "_entries": {}, "_num_bytes": 0}
 
+    def _held_bytes(self) -> int:
+        return self._num_bytes
+
     def __str__(self) -> str:
-        return f"biLM cache in RAM ({self._size(self._num_bytes, len(self._entries))})"
+        return f"biLM cache in RAM ({self._size(len(self._entries))})"
 
 
 @LayerCache.register("disk")
 class DiskCache(LayerCache):
-    """Entries in an LMDB store in the folder `path`, on a local disk. It outlives the run, whenever that is killed; any
-    number of processes may use it at once, and with different biLMs: an entry is found only by the very weights and
-    options that made it. `megabytes` bounds the file; once it is full, only deleting the folder makes room.
+    """Entries in a `LayerStore` in the folder `path`, on a local disk. It outlives the run, whenever that is killed;
+    any number of processes may use it at once, and with different biLMs: an entry is found only by the very weights and
+    options that made it. `megabytes` bounds its files; once it is full, only deleting the folder makes room. What is
+    damaged in it is put aside and made anew.
     """
 
     def __init__(self, path: str, megabytes: float = 16384, float16: bool = False) -> None:
         super().__init__(megabytes, float16)
         self.path = path
-        self._environment: Optional[lmdb.Environment] = None
-        self._process_id = 0
+        self._opened: Optional[LayerStore] = None
         self._fingerprint: Optional[bytes] = None
 
     def _get(self, keys: List[bytes], packing: "_Packing") -> Dict[bytes, torch.Tensor]:
-        entries = {}
         dtype = torch.float16 if self.float16 else packing.dtype
-        with self._begin() as transaction:
-            for key in set(keys):
-                value = transaction.get(key)
-                if value is not None:
-                    # Copied, since the buffer ends with the transaction.
-                    entries[key] = torch.frombuffer(bytearray(value), dtype=dtype).view(-1, packing.entry_dim)
-        return entries
+        found = self._store().get(keys)
+        return {key: torch.frombuffer(entry, dtype=dtype).view(-1, packing.entry_dim) for key, entry in found.items()}
 
     def _put(self, entries: Dict[bytes, torch.Tensor]) -> bool:
         try:
-            with self._begin(write=True) as transaction:
-                for key, entry in entries.items():
-                    transaction.put(key, _bytes_of(entry), overwrite=False)
-        except lmdb.MapFullError:
-            return False
-        except lmdb.Error as error:
+            as_bytes = {key: _bytes_of(entry) for key, entry in entries.items()}
+            return self._store().put(as_bytes, self.megabytes * _BYTES_A_MEGABYTE)
+        except OSError as error:
             logger.warning("can't write to the cache in %s any more, and go on without: %s", self.path, error)
             return False
-        return True
 
     def _forget(self) -> None:
         self._fingerprint = None
@@ -234,28 +236,25 @@ class DiskCache(LayerCache):
             self._fingerprint = fingerprint(bilm, f"layout {_LAYOUT}, {'float16' if self.float16 else 'as computed'}")
         return self._fingerprint
 
-    def _begin(self, write: bool = False) -> lmdb.Transaction:
-        environment = self._open()
-        try:
-            return environment.begin(write=write, buffers=True)
-        except lmdb.MapResizedError:
-            environment.set_mapsize(0)  # a process with more megabytes has made the file larger; 0 takes its size
-            return environment.begin(write=write, buffers=True)
+    def _store(self) -> LayerStore:
+        if self._opened is None:
+            self._opened = LayerStore(self.path)
+        return self._opened
 
-    def _open(self) -> lmdb.Environment:
-        if self._environment is None or self._process_id != os.getpid():
-            self._environment = _open_environment(self.path, int(self.megabytes * _BYTES_A_MEGABYTE))
-            self._process_id = os.getpid()
-        return self._environment
+    def _held_bytes(self) -> int:
+        return self._store().num_bytes
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**super().__getstate__(), "_environment": None}
+        return {**super().__getstate__(), "_opened": None}
 
     def __str__(self) -> str:
-        environment = self._open()
-        statistics = environment.stat()
-        num_bytes = environment.info()["last_pgno"] * statistics["psize"]
-        return f"biLM cache in {self.path} ({self._size(num_bytes, statistics['entries'])} of any biLM)"
+        return f"biLM cache in {self.path} ({self._size(len(self._store()))} of any biLM)"
+
+
+def _quarter_of_memory() -> float:
+    """In megabytes, for one of the processes that train together."""
+    num_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return num_bytes / 4 / _BYTES_A_MEGABYTE / (torch.distributed.get_world_size() if is_distributed() else 1)
 
 
 def is_frozen(bilm: BiLm) -> bool:
@@ -322,39 +321,22 @@ class _Packing(NamedTuple):
     def entry_dim(self) -> int:
         return (2 * self.num_layers - 1) * self.projection_dim
 
-    def pack(self, layers: torch.Tensor, dtype: Optional[torch.dtype]) -> torch.Tensor:
+    def pack(self, layers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """(num_layers, batch_size, num_steps, 2 * projection_dim) -> (batch_size, num_steps, entry_dim) on the host."""
-        return torch.cat([layers[0, ..., : self.projection_dim], *layers[1:]], dim=-1).to("cpu", dtype or self.dtype)
+        packed = torch.cat([layers[0, ..., : self.projection_dim], *layers[1:]], dim=-1)
+        return packed.to(dtype).cpu()
 
-    def unpack(self, entries: List[torch.Tensor], num_steps: int) -> torch.Tensor:
-        """The inverse, for entries of any lengths, with zeros for padding."""
-        layers = torch.zeros(self.num_layers, len(entries), num_steps, 2 * self.projection_dim, dtype=self.dtype)
+    def unpack(self, entries: List[Optional[torch.Tensor]], num_steps: int, device: torch.device) -> torch.Tensor:
+        """The inverse, for entries of any lengths, on `device`; zeros for padding and for entries that aren't there."""
+        (dtype,) = {self.dtype if device.type == "cpu" else entry.dtype for entry in entries if entry is not None}
+        # Memory that a GPU can copy from while the host goes on.
+        shape = (self.num_layers, len(entries), num_steps, 2 * self.projection_dim)
+        layers = torch.zeros(shape, dtype=dtype, pin_memory=device.type == "cuda")
         for row, entry in enumerate(entries):
-            length = entry.size(0)
-            halves = layers[0, row, :length].view(length, 2, self.projection_dim)
-            halves.copy_(entry[:, : self.projection_dim].unsqueeze(1))
-            others = entry[:, self.projection_dim :].unflatten(1, (self.num_layers - 1, -1))
-            layers[1:, row, :length] = others.transpose(0, 1)
-        return layers
-
-
-# By process and path: LMDB refuses to open a folder twice in one process, which two models with one cache would do.
-_environments: "weakref.WeakValueDictionary[Tuple[int, str], lmdb.Environment]" = weakref.WeakValueDictionary()
-
-
-def _open_environment(path: str, num_bytes: int) -> lmdb.Environment:
-    name = (os.getpid(), os.path.realpath(path))
-    if name in _environments:
-        return _environments[name]
-    for (process_id, _), inherited in list(_environments.items()):
-        if process_id != os.getpid():
-            inherited.close()  # in this process alone: a forked one has to open the store for itself
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-        # If the machine crashes the last batches may be lost, but the store stays whole.
-        _environments[name] = environment = lmdb.open(path, map_size=num_bytes, metasync=False, readahead=False)
-    except (lmdb.Error, OSError) as error:
-        raise ConfigurationError(
-            f"can't open the biLM's cache in {path!r} ({error}); give a folder that can be written to, on a local disk"
-        ) from error
-    return environment
+            if entry is not None:
+                length = len(entry)
+                halves = layers[0, row, :length].view(length, 2, self.projection_dim)
+                halves.copy_(entry[:, : self.projection_dim].unsqueeze(1))
+                others = entry[:, self.projection_dim :].unflatten(1, (self.num_layers - 1, -1))
+                layers[1:, row, :length] = others.transpose(0, 1)
+        return layers.to(device, non_blocking=True).to(self.dtype)

@@ -25,9 +25,9 @@ class Elmo(ContextualEmbedder):
     - `requires_grad`: tune the biLM with the task. Otherwise it is frozen, and runs without its own dropout.
     - `stateful`: carry the biLM's states from batch to batch, as the original did; see `BiLm`.
     - `indexer`: the name of the `elmo::characters` indexer in the dataset reader.
-    - `cache`: where a frozen biLM's layers are kept from epoch to epoch, `{"type": "ram", "megabytes": 1024}` unless
-      told otherwise; `"none"` for nowhere. See `LayerCache`. It begins with the first training batch: a model that only
-      predicts has no second epoch.
+    - `cache`: where a frozen biLM's layers are kept from epoch to epoch, by default in up to a quarter of the machine's
+      RAM (`{"type": "ram", "megabytes": ...}`); `"none"` for nowhere. See `LayerCache`. It begins with the first
+      training batch: a model that only predicts has no second epoch.
     """
 
     def __init__(

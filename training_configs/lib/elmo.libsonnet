@@ -25,7 +25,7 @@ local contextual(change) = { model+: { text_embedder+: { contextual+: change } }
   layer_norm:: contextual({ layer_norm: true }),
   dropout(p):: contextual({ dropout: p }),
 
-  // Where a frozen biLM's layers are kept from epoch to epoch; 1 GB of RAM without it. elmo.cache({ megabytes: 4000, float16: true }),
+  // Where a frozen biLM's layers are kept from epoch to epoch; a quarter of the RAM without it. elmo.cache({ megabytes: 4000, float16: true }),
   // elmo.cache({ type: 'disk', path: '/data/cache', megabytes: 40000 }) or elmo.cache('none').
   cache(store):: contextual({ cache: store }),
 
