@@ -1,29 +1,55 @@
-"""Lets AllenNLP 2.10.1 start without torchvision and fairscale, and finds `allennlp.commands.elmo` for old scripts.
+"""What AllenNLP 2.10.1 needs before it looks at any plugin.
 
-AllenNLP imports both packages before it looks at any plugin, and uses them only for images and for fully sharded
-training. Neither has a release that goes with today's CPU build of torch and imports without warnings. So the installed
-plugin brings `elmo_plugin_startup.pth`, which Python reads whenever it starts and which imports this module. It adds
-one finder behind all others: where a real torchvision or fairscale is installed, that one is found first and nothing
-here acts. Otherwise, and only once AllenNLP is being imported, a stand-in takes its place; using anything from it
-raises an error that says what to install.
+The installed plugin brings `elmo_plugin_startup.pth`, which Python reads whenever it starts and which imports this
+module. It puts one finder before all others, which acts on nothing but AllenNLP's own modules while they are loaded:
+
+- AllenNLP is told of the plugin (`AFTER_LOADING`), so that what is installed is found in any folder.
+- AllenNLP's import statements succeed for packages that ELMo doesn't need (`STAND_INS`), installed or not, and for
+  names that newer releases of them have dropped. The real thing is always taken where there is one. Otherwise a
+  placeholder takes its place, whose use raises an error that says what to install. Only AllenNLP sees placeholders: to
+  everyone else, what is missing stays missing.
+- Modules that AllenNLP once had are found in the plugin (`OLD_MODULES`), for scripts that import them.
 
 Every Python process of the environment runs this file, so it imports next to nothing: `importlib.abc`, for the base
 classes that a finder usually has, would take longer than all the rest of Python's start.
 """
 
+import builtins
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-# The packages that have a stand-in, and how to install the real one.
+# What AllenNLP is told of, and the packages whose import statements are helped.
+PLUGIN = "elmo_plugin_allennlp"
+HELPED_PACKAGES = ("allennlp", "allennlp_models", "cached_path")
+
+# What AllenNLP and cached-path import and ELMo doesn't need, and how to install the real one.
 STAND_INS = {
+    "base58": "pip install base58",
+    "boto3": "pip install boto3",
+    "botocore": "pip install boto3",
+    "dill": "pip install dill",
     "fairscale": "pip install --no-deps fairscale==0.4.6",
+    "google.api_core": "pip install google-cloud-storage",
+    "google.auth": "pip install google-cloud-storage",
+    "google.cloud": "pip install google-cloud-storage",
+    "huggingface_hub": "pip install 'huggingface-hub<1'",
+    "lmdb": "pip install lmdb",
+    "more_itertools": "pip install more-itertools",
+    "nltk": "pip install nltk",
+    "sklearn": "pip install scikit-learn",
+    "tensorboardX": "pip install tensorboardX",
+    "termcolor": "pip install termcolor",
     "torchvision": "pip install --no-deps torchvision==VERSION, with the VERSION made for your torch",
+    "transformers": "pip install 'transformers<4.49'",
 }
 
 
+# ---- Placeholders ----
+
+
 class _PlaceholderType(type):
-    """Makes a class that can be named, subclassed and handed to `isinstance`, but not called.
+    """Makes a class that can be named, subclassed and handed to `isinstance` or `except`, but not used.
 
     Its attributes are placeholders too, since AllenNLP calls `torchvision.models.detection.fasterrcnn_resnet50_fpn`.
     """
@@ -31,74 +57,142 @@ class _PlaceholderType(type):
     placeholder_for: str  # the full name; AllenNLP's subclasses of a placeholder inherit it for their error
 
     def __call__(cls, *args, **kwargs):
-        package = cls.placeholder_for.partition(".")[0]
-        raise ImportError(
-            f"{cls.placeholder_for} was asked for, but {package} isn't installed. AllenNLP needs it for this feature "
-            f"only. To install it: {STAND_INS[package]}."
-        )
+        package = _package_of(cls.placeholder_for)
+        if _is_installed(package):
+            problem = f"the installed {package} doesn't have it. To install a release that does"
+        else:
+            problem = f"{package} isn't installed. AllenNLP needs it for this feature only. To install it"
+        raise ImportError(f"{cls.placeholder_for} was asked for, but {problem}: {STAND_INS[package]}")
+
+    __getitem__ = __call__
 
     def __getattr__(cls, name: str) -> "_PlaceholderType":
-        return _placeholder(cls.placeholder_for, name)
+        if name.startswith("_"):
+            # What Python itself looks for, such as __wrapped__ or __iter__, is really absent.
+            raise AttributeError(f"{cls.placeholder_for} is only a placeholder and has no {name!r}")
+        return placeholder(f"{cls.placeholder_for}.{name}")
 
 
-def _placeholder(parent: str, name: str) -> _PlaceholderType:
-    """Stands for `name` in the module or class `parent`."""
-    if name.startswith("_"):
-        # What Python itself looks for, such as __wrapped__ or __iter__, is really absent.
-        raise AttributeError(f"{parent} is only a stand-in and has no {name!r}")
-    return _PlaceholderType(name, (), {"__module__": parent, "placeholder_for": f"{parent}.{name}"})
+_PLACEHOLDERS: "dict[str, _PlaceholderType]" = {}
 
 
-class StandIn(ModuleType):
-    """A package in which every submodule is a stand-in and every other name a placeholder."""
-
-    __path__: list = []  # makes it a package, so that its submodules are looked for too
-
-    def __getattr__(self, name: str) -> _PlaceholderType:
-        placeholder = _placeholder(self.__name__, name)
-        setattr(self, name, placeholder)  # the same class each time, as `isinstance` needs
-        return placeholder
-
-
-class StandInFinder:
-    """Finds, and loads, stand-ins for the packages in `STAND_INS` that no other finder found."""
-
-    def find_spec(self, fullname, path=None, target=None):
-        package, _, submodule = fullname.partition(".")
-        if package not in STAND_INS or "allennlp" not in sys.modules:
-            return None
-        if submodule and not isinstance(sys.modules.get(package), StandIn):
-            return None  # a real package that lacks this submodule
-        return ModuleSpec(fullname, self, is_package=True)  # type: ignore[arg-type]  # a loader without its base class
-
-    def create_module(self, spec):
-        return StandIn(spec.name)
-
-    def exec_module(self, module):
-        pass
+def placeholder(full_name: str) -> _PlaceholderType:
+    """The placeholder of that name, the same class each time, as `isinstance` needs."""
+    if full_name not in _PLACEHOLDERS:
+        parent, _, name = full_name.rpartition(".")
+        bases = (Exception,) if name.endswith(("Error", "Exception", "NotFound")) else ()
+        namespace = {"__module__": parent, "placeholder_for": full_name}
+        _PLACEHOLDERS[full_name] = _PlaceholderType(name, bases, namespace)
+    return _PLACEHOLDERS[full_name]
 
 
-class OldModuleFinder:
-    """Finds `allennlp.commands.elmo`, which AllenNLP dropped in 1.0, for scripts that import it: in the plugin."""
+def _package_of(full_name: str) -> str:
+    """The package in `STAND_INS` that a name belongs to; empty if there is none."""
+    parts = full_name.split(".")
+    heads = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return next((head for head in heads if head in STAND_INS), "")
 
-    def find_spec(self, fullname, path=None, target=None):
-        return ModuleSpec(fullname, self) if fullname == "allennlp.commands.elmo" else None  # type: ignore[arg-type]
+
+def _is_installed(package: str) -> bool:
+    try:
+        builtins.__import__(package)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+class _WithPlaceholders(ModuleType):
+    """A real module, with placeholders for the names that it doesn't have."""
+
+    def __init__(self, module: ModuleType) -> None:
+        super().__init__(module.__name__, module.__doc__)
+        self._module = module
+
+    def __getattr__(self, name: str):
+        try:
+            return getattr(self._module, name)
+        except AttributeError:
+            return getattr(placeholder(self.__name__), name)
+
+
+def _import(name, globals=None, locals=None, fromlist=(), level=0):
+    """What `import` statements call in the packages that are helped: Python's own import, or placeholders."""
+    package = "" if level else _package_of(name)
+    try:
+        module = builtins.__import__(name, globals, locals, fromlist, level)
+    except ModuleNotFoundError as error:
+        if not package or not f"{name}.".startswith(f"{error.name}."):
+            raise  # another module is missing, which this one imports
+        # "from a.b import c" wants a.b; "import a.b" wants a, and then its b.
+        return placeholder(name if fromlist else name.partition(".")[0])
+    return _WithPlaceholders(module) if package else module
+
+
+# ---- AllenNLP's modules ----
+
+
+def _add_to_default_plugins(plugins: ModuleType) -> None:
+    plugins.DEFAULT_PLUGINS += (PLUGIN,)  # type: ignore[attr-defined]
+
+
+# What is done to a module of AllenNLP once it is loaded.
+AFTER_LOADING = {
+    "allennlp.common.plugins": _add_to_default_plugins,
+}
+
+# Modules that AllenNLP no longer has, and where the plugin has their names.
+OLD_MODULES = {
+    "allennlp.commands.elmo": "elmo_plugin.embedding.allennlp_0_9",  # dropped in 1.0
+}
+
+
+class _OldModuleLoader:
+    """Gives a module the names of its successor in the plugin."""
 
     def create_module(self, spec):
         return None  # Python's own kind of module
 
-    def exec_module(self, module):
-        from elmo_plugin.embedding import allennlp_0_9
+    def exec_module(self, module: ModuleType) -> None:
+        successor = builtins.__import__(OLD_MODULES[module.__name__], fromlist=("__all__",))
+        for name in ("__doc__", "__all__", *successor.__all__):
+            setattr(module, name, getattr(successor, name))
 
-        for name in ("__doc__", "__all__", *allennlp_0_9.__all__):
-            setattr(module, name, getattr(allennlp_0_9, name))
+
+class _Loader:
+    """Loads a module as its own loader does, with the `import` above, and then does what `AFTER_LOADING` says."""
+
+    def __init__(self, loader) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str):
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import}
+        self._loader.exec_module(module)
+        if module.__name__ in AFTER_LOADING:
+            AFTER_LOADING[module.__name__](module)
+
+
+class Finder:
+    """Finds the modules of the packages that are helped, where the finders after this one find them."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname.partition(".")[0] not in HELPED_PACKAGES:
+            return None
+        next_finders = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in next_finders)), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        elif fullname in OLD_MODULES:
+            return ModuleSpec(fullname, _OldModuleLoader())  # type: ignore[arg-type]  # a loader without its base class
+        return spec
 
 
 def install() -> None:
-    """Adds the finders behind all others, once."""
-    for kind in (StandInFinder, OldModuleFinder):
-        if not any(isinstance(finder, kind) for finder in sys.meta_path):
-            sys.meta_path.append(kind())
+    """Adds the finder before all others, once."""
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Finder())
 
 
 install()

@@ -79,6 +79,7 @@ def test_the_wheel_puts_nothing_but_the_plugin_and_what_others_import_of_it_into
     top_level = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in top_level if not name.endswith(".dist-info")} == {
         "elmo_plugin",
+        "elmo_plugin_allennlp.py",
         "elmo_plugin_spacy.py",
         "elmo_plugin_startup.pth",
         "elmo_plugin_startup.py",
