@@ -7,7 +7,8 @@
     #end document
 
 A mention of the cluster 0 opens with `(0` and closes with `0)`; one of a single word is `(0)`. Those of several
-mentions at a word are separated by `|`, and a word with none has `-`. A blank line ends a sentence.
+mentions at a word are separated by `|`, and a word with none has `-` (in some files `_` or `*`). A blank line ends a
+sentence.
 """
 
 import re
@@ -21,6 +22,7 @@ from elmo_plugin.files import numbered_lines
 from elmo_plugin.tasks.common.columns import split_columns
 
 NO_SPEAKER = "-"
+NO_MENTION = ("-", "_", "*")
 
 Clusters = List[List["Mention"]]
 
@@ -46,7 +48,7 @@ class Document:
     part: int = 0
     sentences: List[List[str]] = field(default_factory=list)
     speakers: List[List[str]] = field(default_factory=list)  # of each word
-    clusters: Clusters = field(default_factory=list)  # in the order of their first mentions
+    clusters: Clusters = field(default_factory=list)  # in the order in which the official scorer meets them
 
 
 def read_documents(file_path: str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -116,7 +118,7 @@ class _Parser:
         self._in_sentence = False
         # By cluster: the words at which mentions opened that are still open, with the places of those brackets.
         self._open: Dict[str, List[Tuple[int, str]]] = defaultdict(list)
-        self._mentions: Dict[str, List[Mention]] = defaultdict(list)
+        self._mentions: Dict[str, List[Mention]] = {}
 
     def add(self, line: str, place: str) -> None:
         columns = split_columns(line)
@@ -135,24 +137,22 @@ class _Parser:
         has_speaker = len(columns) >= _MIN_COLUMNS_WITH_SPEAKER
         self._document.sentences[-1].append(columns[_WORD_COLUMN])
         self._document.speakers[-1].append(columns[_SPEAKER_COLUMN] if has_speaker else NO_SPEAKER)
-        if columns[-1] != "-":
-            for bracket in columns[-1].split("|"):
+        if columns[-1] not in NO_MENTION:
+            brackets = [_parse_bracket(bracket, place) for bracket in columns[-1].split("|")]
+            # The official scorer looks at mentions of one word first, and it matters which cluster it met last.
+            for bracket in sorted(brackets, key=lambda bracket: bracket["close"] is None):
+                self._mentions.setdefault(bracket["cluster"], [])
+            for bracket in brackets:
                 self._add_bracket(bracket, place)
         self._num_words += 1
 
-    def _add_bracket(self, bracket: str, place: str) -> None:
-        match = _BRACKET.match(bracket)
-        if match is None or not (match["open"] or match["close"]):
-            raise ConfigurationError(
-                f"{place}: {bracket!r} isn't a mention's bracket; expected '(0', '0)', '(0)', several of them "
-                "separated by '|', or '-'"
-            )
+    def _add_bracket(self, match: "re.Match[str]", place: str) -> None:
         cluster = match["cluster"]
         if match["open"]:
             self._open[cluster].append((self._num_words, place))
         if match["close"]:
             if not self._open[cluster]:
-                raise ConfigurationError(f"{place}: {bracket!r} closes a mention of {cluster} that was never opened")
+                raise ConfigurationError(f"{place}: {match[0]!r} closes a mention of {cluster} that was never opened")
             # Of two open mentions of a cluster, the one that opened last closes first, as in the official scorer.
             first, _ = self._open[cluster].pop()
             self._mentions[cluster].append(Mention(first, self._num_words))
@@ -164,5 +164,15 @@ class _Parser:
                 raise ConfigurationError(f"{opened}: the mention '({cluster}' that opens here never closes")
         if not self._num_words:
             raise ConfigurationError(f"{place}: the document {self._document.id} ends, but holds no word")
-        self._document.clusters = sorted(sorted(mentions) for mentions in self._mentions.values())
+        self._document.clusters = [sorted(mentions) for mentions in self._mentions.values()]
         return self._document
+
+
+def _parse_bracket(bracket: str, place: str) -> "re.Match[str]":
+    match = _BRACKET.match(bracket)
+    if match is None or not (match["open"] or match["close"]):
+        raise ConfigurationError(
+            f"{place}: {bracket!r} isn't a mention's bracket; expected '(0', '0)', '(0)', several of them "
+            "separated by '|', or '-'"
+        )
+    return match

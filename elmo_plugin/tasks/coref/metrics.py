@@ -1,10 +1,14 @@
-"""MUC, B-cubed and CEAF-e, as the official scorer of CoNLL-2012 (version 8) counts them.
+"""MUC, B-cubed and CEAF-e, as the official scorer of CoNLL-2012 (version 8.01) counts them.
 
-Mentions are compared by their words. Nothing is done to either side first: mentions that only one side has count
-against the other's recall or precision, and clusters of one mention count where there are any (MUC has no links in
-them). The sums of all documents make the scores of a corpus.
+Mentions are compared by their words. Mentions that only one side has count against the other's recall or precision, and
+clusters of one mention count where there are any (MUC has no links in them). The sums of all documents make the scores
+of a corpus.
+
+A gold mention may be in several clusters, or twice in one: it counts as often as it is there, but where a predicted
+mention looks for its gold cluster, that is the last. A prediction of it counts once, in the first cluster that has it.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Dict, Hashable, Iterable, List, NamedTuple, Sequence, Set
 
@@ -16,6 +20,7 @@ from elmo_plugin.tasks.common.processes import of_all_processes
 from elmo_plugin.tasks.coref.conll import read_documents
 
 Clustering = Sequence[Iterable[Hashable]]
+Clusters = List[List[Hashable]]
 
 
 class Scores(NamedTuple):
@@ -44,24 +49,25 @@ class Tally:
         return Scores(precision, recall, _ratio(2 * precision * recall, precision + recall))
 
 
-def muc(gold: List[Set], predicted: List[Set]) -> Tally:
+def muc(gold: Clusters, predicted: Clusters) -> Tally:
     """Vilain et al. (1995): of the links that it takes to hold a cluster together, those that the others have."""
-    return Tally(*_common_links(gold, predicted), *_common_links(predicted, gold))
+    num_common = sum(number - 1 for cluster in _gold_clusters_met(gold, predicted) for number in cluster.values())
+    return Tally(num_common, _num_links(gold), num_common, _num_links(predicted))
 
 
-def b_cubed(gold: List[Set], predicted: List[Set]) -> Tally:
+def b_cubed(gold: Clusters, predicted: Clusters) -> Tally:
     """Bagga and Baldwin (1998): for each mention, how much of its cluster is in its cluster on the other side."""
-    overlaps = _overlaps(gold, predicted)
-    gold_sizes, predicted_sizes = _sizes(gold), _sizes(predicted)
-    return Tally(
-        float((overlaps**2 / gold_sizes[:, None]).sum()),
-        float(gold_sizes.sum()),
-        float((overlaps**2 / predicted_sizes[None, :]).sum()),
-        float(predicted_sizes.sum()),
-    )
+    gold_sets = [set(cluster) for cluster in gold]
+    recall = precision = 0.0
+    for cluster, met in zip(predicted, _gold_clusters_met(gold, predicted), strict=True):
+        for number, num_mentions in met.items():
+            num_common = sum(mention in gold_sets[number] for mention in cluster)
+            recall += num_mentions * num_common / len(gold[number])
+            precision += num_mentions * num_common / len(cluster)
+    return Tally(recall, sum(map(len, gold)), precision, sum(map(len, predicted)))
 
 
-def ceaf_e(gold: List[Set], predicted: List[Set]) -> Tally:
+def ceaf_e(gold: Clusters, predicted: Clusters) -> Tally:
     """Luo (2005): the best one-to-one alignment of clusters, by phi_4 = 2 |K & R| / (|K| + |R|)."""
     similarity = 2 * _overlaps(gold, predicted) / (_sizes(gold)[:, None] + _sizes(predicted)[None, :])
     best = float(similarity[linear_sum_assignment(similarity, maximize=True)].sum())
@@ -78,10 +84,11 @@ class CoreferenceCounts:
         self.tallies = {name: Tally() for name in METRICS}
 
     def add_document(self, gold: Clustering, predicted: Clustering) -> None:
-        """A mention that is in several clusters of a side counts in the first one only."""
-        gold_sets, predicted_sets = _disjoint(gold), _disjoint(predicted)
+        """The order of gold clusters matters where a mention is in two of them; see above."""
+        gold_clusters = [mentions for cluster in gold if (mentions := list(cluster))]
+        predicted_clusters = _without_repetitions(predicted, set(_places(gold_clusters)))
         for name, metric in METRICS.items():
-            self.tallies[name] += metric(gold_sets, predicted_sets)
+            self.tallies[name] += metric(gold_clusters, predicted_clusters)
 
     def scores(self, name: str) -> Scores:
         return self.tallies[name].scores()
@@ -91,11 +98,12 @@ class CoreferenceCounts:
         return sum(self.scores(name).f1 for name in METRICS) / len(METRICS)
 
     def report(self) -> str:
+        """Percentages with two digits, the others cut off, as in the official report."""
         lines = [f"{'':10}{'recall':>10}{'precision':>11}{'F1':>8}"]
         for name in METRICS:
             precision, recall, f1 = self.scores(name)
-            lines.append(f"{name:10}{100 * recall:10.2f}{100 * precision:11.2f}{100 * f1:8.2f}")
-        lines.append(f"{'average':10}{'':10}{'':11}{100 * self.average_f1():8.2f}")
+            lines.append(f"{name:10}{_percentage(recall):10.2f}{_percentage(precision):11.2f}{_percentage(f1):8.2f}")
+        lines.append(f"{'average':10}{'':10}{'':11}{_percentage(self.average_f1()):8.2f}")
         return "\n".join(lines) + "\n"
 
 
@@ -155,22 +163,25 @@ class CoreferenceMetric(Metric):
         self._mentions = Tally()
 
 
-def _common_links(clusters: List[Set], others: List[Set]) -> tuple:
-    """How many links it takes to hold `clusters` together, after how many of them `others` have."""
-    place = {mention: number for number, other in enumerate(others) for mention in other}
-    num_common = num_links = 0
-    for cluster in clusters:
-        num_elsewhere = sum(mention not in place for mention in cluster)
-        num_parts = len({place[mention] for mention in cluster if mention in place}) + num_elsewhere
-        num_common += len(cluster) - num_parts
-        num_links += len(cluster) - 1
-    return num_common, num_links
+def _gold_clusters_met(gold: Clusters, predicted: Clusters) -> List[Counter]:
+    """For each predicted cluster, how many of its mentions are in which gold one."""
+    place = _places(gold)
+    return [Counter(place[mention] for mention in cluster if mention in place) for cluster in predicted]
 
 
-def _overlaps(gold: List[Set], predicted: List[Set]) -> numpy.ndarray:
+def _places(clusters: Clusters) -> Dict[Hashable, int]:
+    """The number of the last cluster that a mention is in."""
+    return {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
+
+
+def _num_links(clusters: Clusters) -> int:
+    return sum(len(cluster) - 1 for cluster in clusters)
+
+
+def _overlaps(gold: Clusters, predicted: Clusters) -> numpy.ndarray:
     """(num_gold, num_predicted): how many mentions two clusters have in common."""
     overlaps = numpy.zeros((len(gold), len(predicted)))
-    place = {mention: number for number, cluster in enumerate(predicted) for mention in cluster}
+    place = _places(predicted)
     for number, cluster in enumerate(gold):
         for mention in cluster:
             if mention in place:
@@ -178,19 +189,28 @@ def _overlaps(gold: List[Set], predicted: List[Set]) -> numpy.ndarray:
     return overlaps
 
 
-def _sizes(clusters: List[Set]) -> numpy.ndarray:
+def _sizes(clusters: Clusters) -> numpy.ndarray:
     return numpy.array([len(cluster) for cluster in clusters], dtype=float)
 
 
-def _disjoint(clusters: Clustering) -> List[Set]:
+def _without_repetitions(predicted: Clustering, gold_mentions: Set[Hashable]) -> Clusters:
+    """The clusters without what is repeated of the gold mentions. The official scorer leaves other repetitions in."""
     seen: Set[Hashable] = set()
-    sets = []
-    for cluster in clusters:
-        mentions = set(cluster) - seen
-        seen |= mentions
-        if mentions:
-            sets.append(mentions)
-    return sets
+    clusters: Clusters = []
+    for cluster in predicted:
+        kept = []
+        for mention in cluster:
+            if mention not in seen:
+                kept.append(mention)
+            if mention in gold_mentions:
+                seen.add(mention)
+        if kept:
+            clusters.append(kept)
+    return clusters
+
+
+def _percentage(fraction: float) -> float:
+    return int(fraction * 10000) / 100
 
 
 def _ratio(numerator: float, denominator: float) -> float:

@@ -70,6 +70,15 @@ def test_crossing_mentions_of_two_clusters_are_kept(write):
     assert clusters(write(document("(0", "(1", "0)", "1)"))) == [[(0, 2)], [(1, 3)]]
 
 
+def test_clusters_are_in_the_order_in_which_the_official_scorer_meets_them(write):
+    path = write(document("(7|(5|(9)", "5)", "7)|(2)|(4", "4)", "(9)"))
+    assert clusters(path) == [[(0, 0), (4, 4)], [(0, 2)], [(0, 1)], [(2, 2)], [(2, 3)]]
+
+
+def test_the_same_words_may_be_mentions_of_two_clusters_or_twice_of_one(write):
+    assert clusters(write(document("(0|(1", "0)|1)", "(2)|(2)"))) == [[(0, 1)], [(0, 1)], [(2, 2), (2, 2)]]
+
+
 def test_a_mention_may_go_on_in_the_next_sentence(write):
     text = "#begin document (d); part 000\nd 0 0 a (0\n\nd 0 0 b 0)\n\n#end document\n"
     assert clusters(write(text)) == [[(0, 1)]]
@@ -102,7 +111,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line(write, text, message):
 
 def test_a_written_document_is_read_as_it_was(write):
     sentences = [["Ada", "Byron", "left"], ["Her", "hat", "fell"]]
-    expected = [[(0, 1), (3, 3)], [(0, 2), (3, 5)], [(3, 4), (5, 5)]]
+    expected = [[(0, 2), (3, 5)], [(0, 1), (3, 3)], [(3, 4), (5, 5)]]
     (only,) = read_documents(write(format_document("x/y", 7, sentences, expected)))
     assert (only.id, only.part, only.sentences, only.clusters) == ("x/y", 7, sentences, expected)
 

@@ -113,8 +113,29 @@ def test_order_of_clusters_and_mentions_doesnt_matter():
         assert reordered.scores(name) == pytest.approx(expected.scores(name))
 
 
-def test_a_mention_in_two_clusters_counts_in_the_first():
+def test_a_prediction_that_is_repeated_counts_in_its_first_cluster():
     assert counts_of("ab cd", "ab bcd").tallies == counts_of("ab cd", "ab cd").tallies
+    assert counts_of("ab cd", "aab cd").tallies == counts_of("ab cd", "ab cd").tallies
+
+
+def test_a_repeated_prediction_thats_no_gold_mention_counts_each_time():
+    assert counts_of("ab", "abx x").tallies["b_cubed"].precision_denominator == 4
+
+
+# The official scorer's fractions, recall and then precision, worked out by hand.
+@pytest.mark.parametrize(
+    "gold, predicted, muc, b_cubed, ceaf_e",
+    [
+        # a is looked for in the cluster ac, which shares it alone with ab.
+        ("ab ac", "ab cx", (0, 2, 0, 2), (2, 4, 2, 4), (1.5, 2, 1.5, 2)),
+        ("ab ac", "ac", (1, 2, 1, 1), (2, 4, 2, 2), (1, 2, 1, 1)),
+        ("aab", "ab", (1, 2, 1, 1), (4 / 3, 3, 2, 2), (1.2, 1, 1.2, 1)),
+    ],
+)
+def test_a_gold_mention_in_two_clusters_counts_as_in_the_official_scorer(gold, predicted, muc, b_cubed, ceaf_e):
+    tallies = counts_of(gold, predicted).tallies
+    for name, expected in {"muc": muc, "b_cubed": b_cubed, "ceaf_e": ceaf_e}.items():
+        assert tuple(vars(tallies[name]).values()) == pytest.approx(expected), name
 
 
 def test_nested_and_crossing_mentions_are_told_apart_by_their_words():
@@ -178,10 +199,10 @@ def test_two_files_are_scored_by_document_and_part(write):
     assert scored.tallies == counts.tallies
     assert scored.report() == (
         "              recall  precision      F1\n"
-        "muc            50.00     100.00   66.67\n"
-        "b_cubed        47.62     100.00   64.52\n"
+        "muc            50.00     100.00   66.66\n"
+        "b_cubed        47.61     100.00   64.51\n"
         "ceaf_e         60.00      90.00   72.00\n"
-        "average                           67.73\n"
+        "average                           67.72\n"
     )
 
 
