@@ -71,7 +71,7 @@ NAMES = {
     TokenEmbedder: ["elmo::character_encoding", "elmo::token_embedder"],
     TokenIndexer: ["elmo::characters"],
     Tokenizer: ["elmo::spacy"],
-    Trainer: ["elmo::bilm"],
+    Trainer: ["elmo::bilm", "elmo::resumable"],
     Vocabulary: ["elmo::bilm"],
 }
 

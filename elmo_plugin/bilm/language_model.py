@@ -1,7 +1,7 @@
 """Model "elmo::bilm": the biLM as a language model."""
 
 import os
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple
 
 import torch
 from allennlp.common import Lazy
@@ -240,13 +240,6 @@ class BiLmLanguageModel(Model):
 
     def get_metrics(self, reset: bool = False) -> Dict[str, float]:
         return self._perplexity.get_metric(reset)
-
-    def metric_state(self) -> Dict[str, Any]:
-        """The sums behind the metrics, to be saved in the middle of an epoch."""
-        return self._perplexity.state_dict()
-
-    def load_metric_state(self, state: Dict[str, Any]) -> None:
-        self._perplexity.load_state_dict(state)
 
     def _load_pretrained(self, archive_file: str) -> None:
         """Takes over the biLM and the softmax of an archive, or of a serialization directory."""

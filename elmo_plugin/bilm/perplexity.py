@@ -53,13 +53,6 @@ class BiLmPerplexity(Metric):
         # Forward and backward negative log likelihood, and the number of targets, which both directions share.
         self._totals = torch.zeros(3, dtype=torch.float64)
 
-    def state_dict(self) -> Dict[str, torch.Tensor]:
-        """What was summed so far, for a checkpoint in the middle of an epoch."""
-        return {"totals": self._totals.cpu().clone()}
-
-    def load_state_dict(self, state: Dict[str, torch.Tensor]) -> None:
-        self._totals = state["totals"].clone()
-
 
 def _masked_sum(nll: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return nll.double().masked_fill(~mask, 0.0).sum()

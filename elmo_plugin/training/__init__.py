@@ -1,9 +1,10 @@
-"""What AllenNLP's trainer lacks for language models: streamed text, packed windows, carried state, exact resume."""
+"""What AllenNLP's trainer lacks: exact resume for any model; for language models streamed text and carried state."""
 
+from elmo_plugin.training.bilm_trainer import BiLmTrainer
 from elmo_plugin.training.checkpointer import AtomicCheckpointer
 from elmo_plugin.training.reader import BiLmReader
-from elmo_plugin.training.trainer import BiLmTrainer
+from elmo_plugin.training.trainer import ResumableTrainer
 from elmo_plugin.training.vocabulary import BiLmVocabulary
 from elmo_plugin.training.windows import PackedWindows
 
-__all__ = ["AtomicCheckpointer", "BiLmReader", "BiLmTrainer", "BiLmVocabulary", "PackedWindows"]
+__all__ = ["AtomicCheckpointer", "BiLmReader", "BiLmTrainer", "BiLmVocabulary", "PackedWindows", "ResumableTrainer"]

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import re
 import time
+import zipfile
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 import torch
@@ -42,6 +44,33 @@ def commit(path: str) -> None:
     _sync_folder(os.path.dirname(path) or os.curdir)
 
 
+def read_state(path: str) -> Dict[str, Any]:
+    """A state that `torch.save` wrote, as data only: whatever code a file may hold isn't run.
+
+    Raises ConfigurationError, which names the file, for anything but a whole and undamaged one. A flipped bit would be
+    read as another number by torch, which doesn't look at the checksums.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise ValueError(f"its part {damaged} is damaged")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict):
+            raise ValueError(f"it holds a {type(state).__name__}, not a state")
+        return state
+    except Exception as error:  # depending on the damage, torch raises almost anything
+        raise ConfigurationError(f"{path} can't be read: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, in a sentence: torch's unpickler takes a page to explain itself."""
+    forbidden = re.search(r"GLOBAL (\S+)", str(error))
+    if forbidden is not None:
+        return f"it holds {forbidden.group(1)}, which isn't plain data and isn't loaded"
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+
+
 def save_atomically(state: Any, path: str) -> None:
     """`torch.save`, except that a kill leaves either the old file or the new one."""
     stage(path, lambda temporary: torch.save(state, temporary))
@@ -71,6 +100,12 @@ def _sync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _check_point(point: Point, training_state: Dict[str, Any], path: str) -> None:
+    saved = [training_state.get(name) for name in ("epochs_completed", "batches_in_epoch_completed")]
+    if saved != list(point):
+        raise ConfigurationError(f"{path} can't be read: it says it was saved at {saved}, its name says {list(point)}")
 
 
 @Checkpointer.register("elmo::atomic")
@@ -113,8 +148,27 @@ class AtomicCheckpointer(Checkpointer):
             keep_most_recent_by_count=keep_most_recent_by_count,
             keep_most_recent_by_age=keep_most_recent_by_age,
         )
+        self._last_save_time = time.monotonic()  # a clock that nobody can set
         self._current: Optional[Point] = None  # the point last saved or loaded
         self._unreadable: Set[Point] = set()
+
+    def maybe_save_checkpoint(
+        self, trainer: Trainer, num_epochs_completed: int, num_batches_in_epoch_completed: int
+    ) -> bool:
+        """Saves if it is time to. Returns whether it was."""
+        last_epochs, last_batches = self._current or Point(0, 0)
+        num_batches = num_batches_in_epoch_completed - (last_batches if last_epochs == num_epochs_completed else 0)
+        every_batches, every_seconds = self._save_every_num_batches, self._save_every_num_seconds
+        is_due = (
+            (num_batches_in_epoch_completed == 0 and self._save_completed_epochs)
+            or (every_batches is not None and num_batches >= every_batches)
+            or (every_seconds is not None and time.monotonic() - self._last_save_time >= every_seconds)
+        )
+        if is_due:
+            self.save_checkpoint(trainer)
+            # Also where another rank saves: all have to agree on when the next one is due.
+            self._remember(Point(num_epochs_completed, num_batches_in_epoch_completed))
+        return is_due
 
     def save_checkpoint(self, trainer: Trainer) -> None:
         checkpoint = trainer.get_checkpoint_state()
@@ -147,9 +201,7 @@ class AtomicCheckpointer(Checkpointer):
 
     def _remember(self, point: Point) -> None:
         self._current = point
-        self._last_save_time = time.time()
-        self._last_save_num_epochs_completed = point.epochs_completed
-        self._last_save_num_batches_in_epoch_completed = point.batches_in_epoch_completed
+        self._last_save_time = time.monotonic()
 
     def _remove_old_checkpoints(self) -> None:
         complete = sorted(self._find_all_checkpoints(), reverse=True)
@@ -209,26 +261,24 @@ class AtomicCheckpointer(Checkpointer):
         return checkpoint
 
     def _load_latest(self) -> Tuple[Optional[Point], Optional[TrainerCheckpoint]]:
-        failure: Optional[Exception] = None
+        """A callback's own types can be loaded if they are on torch's list of safe globals."""
+        failures: List[ConfigurationError] = []
         for point in sorted(self._find_all_checkpoints(), reverse=True):
-            path = ""
             try:
-                path = self._model_state_path(*point)
-                model_state = torch.load(path, map_location="cpu", weights_only=True)
-                path = self._training_state_path(*point)
-                # Data only here too, never code. A callback's own types go on torch's list of safe globals.
-                training_state = torch.load(path, map_location="cpu", weights_only=True)
+                model_state = read_state(self._model_state_path(*point))
+                training_state = read_state(self._training_state_path(*point))
+                _check_point(point, training_state, self._training_state_path(*point))
                 return point, TrainerCheckpoint(model_state, training_state)
-            except Exception as error:  # depending on the damage, torch raises almost anything
-                logger.warning("Can't read %s (%s). Looking for an earlier checkpoint.", path, error)
+            except ConfigurationError as error:
+                logger.warning("%s. Looking for an earlier checkpoint.", error)
                 self._unreadable.add(point)
-                failure = error
-        if failure is not None:
+                failures.append(error)
+        if failures:
             raise ConfigurationError(
-                f"None of the checkpoints in {self._serialization_dir} can be read; the last one tried failed with: "
-                f"{failure!r}. Restore model_state_e*_b*.th and training_state_e*_b*.th from a copy, or remove them to "
-                "start again from the beginning."
-            ) from failure
+                f"None of the checkpoints in {self._serialization_dir} can be read. Of the latest, {failures[0]}. "
+                "Restore model_state_e*_b*.th and training_state_e*_b*.th from a copy, or remove them to start again "
+                "from the beginning."
+            ) from failures[0]
         return None, None
 
     def _check_ranks_agree(self, point: Optional[Point]) -> None:

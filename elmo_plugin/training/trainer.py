@@ -1,546 +1,691 @@
-"""Trainer "elmo::bilm": carried state, exact resume, tokens per second."""
+"""Trainer "elmo::resumable": AllenNLP's gradient descent, for any model, that a kill doesn't change."""
 
-import hashlib
-import inspect
+import datetime
 import logging
+import math
 import os
-import random
+import re
+import signal
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from itertools import islice
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
-import numpy
 import torch
 import torch.distributed as dist
-from allennlp.common import Lazy
+from allennlp.common import Lazy, Tqdm
+from allennlp.common import util as common_util
 from allennlp.common.checks import ConfigurationError
-from allennlp.data.data_loaders.data_loader import DataLoader, TensorDict
+from allennlp.data.data_loaders import DataLoader, MultiProcessDataLoader, TensorDict
 from allennlp.models.model import Model
-from allennlp.nn.util import dist_reduce_sum, get_text_field_mask, move_to_device
+from allennlp.nn.parallel import DdpAccelerator, TorchDdpAccelerator
+from allennlp.nn.util import dist_reduce_sum
 from allennlp.training import util as training_util
-from allennlp.training.callbacks import TrainerCallback
+from allennlp.training.callbacks import ConsoleLoggerCallback, TrackEpochCallback, TrainerCallback
 from allennlp.training.callbacks.confidence_checks import ConfidenceChecksCallback
 from allennlp.training.checkpointer import Checkpointer
-from allennlp.training.gradient_descent_trainer import GradientDescentTrainer
+from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.metric_tracker import MetricTracker
-from allennlp.training.trainer import Trainer
+from allennlp.training.momentum_schedulers import MomentumScheduler
+from allennlp.training.moving_average import MovingAverage
+from allennlp.training.optimizers import Optimizer
+from allennlp.training.trainer import Trainer, TrainerCheckpoint
 
-from elmo_plugin.bilm.language_model import BiLmLanguageModel
-from elmo_plugin.training.checkpointer import AtomicCheckpointer, link_atomically, save_atomically
+from elmo_plugin.files import replacing
+from elmo_plugin.training.checkpointer import AtomicCheckpointer, link_atomically, read_state, save_atomically
+from elmo_plugin.training.metric_state import load_metric_state, metric_state
+from elmo_plugin.training.progress import Display, Losses, ScaledGradient
+from elmo_plugin.training.randomness import randomness_of, seed_all
+from elmo_plugin.training.stopping import StopSignals, stopped_by
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_READINGS = 1.0
+# These look at no metrics of a batch, so that none have to be fetched from the device for them.
+_WITHOUT_BATCH_METRICS = (TrainerCallback, ConsoleLoggerCallback, ConfidenceChecksCallback)
 
 
-def _with_config_keys_of(parent_constructor: Callable) -> Callable[[Callable], Callable]:
-    """Gives a constructor that passes its keyword arguments on the parameters of both. AllenNLP reads a config's keys
-    and types from them, and by itself looks no further than `__init__` of the class above. Unknown keys are refused.
+class TrainingDiverged(RuntimeError):
+    """The loss or the parameters are no longer numbers."""
+
+
+@Trainer.register("elmo::resumable")
+class ResumableTrainer(Trainer):
+    """Trains any model as AllenNLP's trainer `gradient_descent` does, with its config keys and callbacks, and resumes
+    exactly: a run that is killed and recovered ends with the same parameters and metrics as one that wasn't, on the CPU
+    bit by bit (with as many threads).
+
+    - Whatever is random about a batch follows from (`seed`, rank, epoch, batch), and the order of an epoch's batches
+      from (`seed`, rank, epoch). `seed` is torch's (`pytorch_seed` in the config) unless given.
+    - A checkpoint holds the position and the sums behind losses and metrics, beside what AllenNLP saves. The
+      checkpointer is `elmo::atomic` unless configured.
+    - A loader that offers `set_position(epoch, batch)` jumps to where training stopped. With AllenNLP's own, the
+      batches of that epoch are passed over; with any other, and with `batches_per_epoch`, those of all epochs.
+      AllenNLP's loader reads in an order of its own if it has more than one worker, and the log says so.
+
+    It stops with a sentence that says where, and keeps the checkpoints it has:
+
+    - if the loss or a parameter is no longer a finite number. No such state is ever saved. On a GPU losses are read
+      once a second and before saving, not at every step.
+    - on SIGTERM or Ctrl-C, after the step at hand, whose state is saved; a second one stops at once.
+
+    Differs from AllenNLP's trainer also in: `use_amp` works on the CPU too, in bfloat16, which needs no gradient
+    scaling; in mixed precision, accumulated gradients are averaged as they are without it (AllenNLP sums them) and the
+    gradient scaler's state is saved; `best.th` is replaced in one step, is up to date after a recovery, and is what the
+    model holds at the end; a run that had run out of patience when it was killed doesn't go on; with `distributed`,
+    `no_grad` and parameter groups see the names they see without it, and sharded models are refused; unknown config
+    keys are refused.
     """
-
-    def decorate(constructor: Callable) -> Callable:
-        named = [p for p in inspect.signature(constructor).parameters.values() if p.kind != p.VAR_KEYWORD]
-        own = {parameter.name: parameter for parameter in named}
-        inherited = inspect.signature(parent_constructor).parameters.values()  # bound: without cls
-        theirs = [p for p in inherited if p.name not in own and p.kind != p.VAR_KEYWORD]
-        parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in [*theirs, *named[1:]]]
-        constructor.__signature__ = inspect.Signature([named[0], *parameters])  # type: ignore[attr-defined]
-        return constructor
-
-    return decorate
-
-
-@Trainer.register("elmo::bilm", constructor="from_partial_objects")
-class BiLmTrainer(GradientDescentTrainer):
-    """Trains a language model on windows that follow one another. It has all config keys of AllenNLP's trainer, and
-
-    - Carried state. `model.carried_state` goes from window to window, also through the batches accumulated for a step,
-      and starts from zeros in each epoch. Validation has a state of its own and leaves that of training alone.
-    - Held-out figures twice: with carried state, and from zeros at each sentence, as the biLM starts when it embeds.
-      Names of the latter begin with `from_zeros_`, and `validation_metric` may be one of them. They cost a second pass
-      over the validation data; `validate_from_zeros: false` saves it. Where nothing is carried there is only one pass.
-    - Exact resume. Whatever is random about a batch follows from (`seed`, rank, epoch, batch), and a checkpoint holds
-      the carried state, the position and the sums behind the metrics. One process that is killed and recovered ends
-      with the same parameters and metrics as one that wasn't, on the CPU bit by bit (with as many threads). A loader
-      that offers `set_position(epoch, batch)` jumps to where training stopped; with any other, batches are replayed.
-      In `distributed`, a run recovered within an epoch carries on from zeros, and the log says so.
-    - `loss_multiplier` multiplies the gradient of the loss (and of any regularization) before it is clipped; the loss
-      that is reported stays as it is. bilm-tf multiplies by the length of its windows, 20.
-    - `tokens_per_second`, in the progress bar and in the metrics: positions predicted, padding aside. A position counts
-      once, though both directions predict at it.
-    - `use_amp` on the CPU too, in bfloat16, which needs no gradient scaling.
-
-    `seed` is torch's (`pytorch_seed` in the config) unless given; the checkpointer is `elmo::atomic` unless configured.
-    The model has to offer what `BiLmLanguageModel` does: `carry_state`, `carried_state`, `reset_carried_state()`,
-    `evaluate_from_zeros`, `metric_state()` and `load_metric_state(state)`.
-
-    Differs from AllenNLP's trainer also in: in mixed precision, accumulated gradients are averaged as they are without
-    it (AllenNLP sums them) and the gradient scaler's state is saved; `best.th` is replaced in one step and up to date
-    after a recovery; a run that had run out of patience when it was killed doesn't go on; unknown config keys are
-    refused.
-    """
-
-    model: BiLmLanguageModel
-    _metric_tracker: "_HeldOutTracker"
 
     def __init__(
         self,
         model: Model,
-        optimizer: torch.optim.Optimizer,
         data_loader: DataLoader,
+        serialization_dir: Optional[str] = None,
+        validation_data_loader: Optional[DataLoader] = None,
         patience: Optional[int] = None,
         validation_metric: Union[str, List[str]] = "-loss",
+        num_epochs: int = 20,
         cuda_device: Optional[Union[int, torch.device]] = None,
+        grad_norm: Union[float, bool] = False,
+        grad_clipping: Optional[float] = None,
+        num_gradient_accumulation_steps: int = 1,
         use_amp: bool = False,
-        callbacks: Optional[List[TrainerCallback]] = None,
-        loss_multiplier: float = 1.0,
-        seed: Optional[int] = None,
-        validate_from_zeros: bool = True,
-        **kwargs,
-    ) -> None:
-        if not hasattr(model, "carried_state"):
-            raise ConfigurationError(
-                f"trainer elmo::bilm trains models that carry a state, such as elmo::bilm; {type(model).__name__} has "
-                "none. Take the trainer gradient_descent for it."
-            )
-        if loss_multiplier <= 0:
-            raise ConfigurationError(f"trainer elmo::bilm: loss_multiplier has to be above 0, got {loss_multiplier}")
-        on_cpu = not torch.cuda.is_available() if cuda_device is None else cuda_device in (-1, torch.device("cpu"))
-        resume = _Resume(self)
-        super().__init__(
-            model,
-            optimizer,
-            data_loader,
-            patience=patience,
-            validation_metric=validation_metric,
-            cuda_device=cuda_device,
-            use_amp=use_amp and not on_cpu,  # AllenNLP's own is for GPUs only
-            callbacks=[resume, *(callbacks or [])],
-            **kwargs,
-        )
-        self._use_amp_on_cpu = use_amp and on_cpu
-        self._loss_multiplier = loss_multiplier
-        self._seed = torch.initial_seed() if seed is None else seed
-        self._validate_from_zeros = validate_from_zeros
-        self._metric_tracker = _HeldOutTracker(validation_metric, patience)
-        if self._checkpointer is not None:
-            if not isinstance(self._checkpointer, AtomicCheckpointer):
-                logger.warning("A kill may leave a broken checkpoint: the checkpointer isn't of type elmo::atomic.")
-            self._checkpointer = _SilentCheckpointer(self._checkpointer)  # type: ignore[assignment]
-        self._resume = resume
-        self._progress = EpochProgress()
-        self._batch_in_epoch = 0  # counts each of the batches that are accumulated for a step
-        self._last_metrics: Dict[str, Any] = {}
-
-    @classmethod
-    @_with_config_keys_of(GradientDescentTrainer.from_partial_objects)
-    def from_partial_objects(
-        cls,
+        grad_scaling: bool = True,
+        no_grad: Optional[List[str]] = None,
+        optimizer: Lazy[Optimizer] = Lazy(Optimizer.default),
+        learning_rate_scheduler: Optional[Lazy[LearningRateScheduler]] = None,
+        momentum_scheduler: Optional[Lazy[MomentumScheduler]] = None,
+        moving_average: Optional[Lazy[MovingAverage]] = None,
         checkpointer: Optional[Lazy[Checkpointer]] = Lazy(AtomicCheckpointer),
-        loss_multiplier: float = 1.0,
+        callbacks: Optional[List[Lazy[TrainerCallback]]] = None,
+        enable_default_callbacks: bool = True,
+        run_confidence_checks: bool = True,
+        local_rank: int = 0,
+        distributed: bool = False,
+        world_size: int = 1,
+        ddp_accelerator: Optional[DdpAccelerator] = None,
         seed: Optional[int] = None,
-        validate_from_zeros: bool = True,
-        **kwargs,
-    ) -> Trainer:
-        """What a config builds: see AllenNLP's trainer for the other keys."""
-        return super().from_partial_objects(
-            checkpointer=checkpointer,
-            loss_multiplier=loss_multiplier,
-            seed=seed,
-            validate_from_zeros=validate_from_zeros,
-            **kwargs,
-        )
+    ) -> None:
+        super().__init__(serialization_dir, cuda_device, distributed, local_rank, world_size)
+        if patience is not None and patience < 1:
+            raise ConfigurationError(f"the trainer's patience has to be at least 1, or null, got {patience}")
+        self.data_loader = data_loader
+        self._validation_data_loader = validation_data_loader
+        for loader in (data_loader, *([] if validation_data_loader is None else [validation_data_loader])):
+            loader.set_target_device(self.cuda_device)
+            if getattr(loader, "num_workers", 0) > 1:
+                logger.warning("Several workers read in another order in each run: resume is exact with one or none.")
+        self._num_batches_in_step = num_gradient_accumulation_steps
+        if self._num_steps_in_epoch() == 0:
+            raise _empty("training", data_loader)
 
-    # ---- Training ----
+        # The names that AllenNLP's own callbacks look for: _pytorch_model, _scaler, _epochs_completed,
+        # _total_batches_completed and _should_validate_this_epoch.
+        self.model = model
+        self._pytorch_model: torch.nn.Module = self._placed(no_grad or [], ddp_accelerator)
+        self._use_amp = use_amp
+        self._scaler: Optional[torch.amp.GradScaler] = None
+        if use_amp and grad_scaling and self.cuda_device.type != "cpu":
+            self._scaler = torch.amp.GradScaler(self.cuda_device.type)
+
+        parameters = [[name, each] for name, each in model.named_parameters() if each.requires_grad]
+        self.optimizer = optimizer.construct(model_parameters=parameters)
+        common_util.log_frozen_and_tunable_parameter_names(model)
+        self._learning_rate_scheduler = learning_rate_scheduler and learning_rate_scheduler.construct(
+            optimizer=self.optimizer, num_epochs=num_epochs, num_steps_per_epoch=self._num_steps_in_epoch()
+        )
+        self._momentum_scheduler = momentum_scheduler and momentum_scheduler.construct(optimizer=self.optimizer)
+        self._moving_average = moving_average and moving_average.construct(parameters=parameters)
+        self._grad_norm = grad_norm
+        self._grad_clipping = grad_clipping
+
+        self._num_epochs = num_epochs
+        self._metric_tracker = MetricTracker(validation_metric, patience)
+        self._checkpointer = checkpointer and checkpointer.construct(serialization_dir=self._serialization_dir)
+        if self._checkpointer is not None and not isinstance(self._checkpointer, AtomicCheckpointer):
+            logger.warning("A kill may leave a broken checkpoint: the checkpointer isn't of type elmo::atomic.")
+        self._callbacks = [each.construct(serialization_dir=self._serialization_dir) for each in callbacks or []]
+        defaults = {ConsoleLoggerCallback: enable_default_callbacks, ConfidenceChecksCallback: run_confidence_checks}
+        for default, is_wanted in defaults.items():
+            if is_wanted and not any(type(callback) is default for callback in self._callbacks):
+                self._callbacks.append(default(self._serialization_dir))
+
+        # Where the run is, as a checkpoint has it.
+        self._seed = torch.initial_seed() if seed is None else seed
+        self._epochs_completed = 0
+        self._batches_in_epoch_completed = 0  # steps, in fact: a step may accumulate several batches
+        self._total_batches_completed = 0
+        self._should_validate_this_epoch = True
+        self._has_best_model = False
+        self._losses = Losses()
+        self._trained: Optional[Dict[str, float]] = None  # the metrics of an epoch that is yet to be validated
+        self._metrics: Dict[str, Any] = {"best_epoch": None}  # all of the last epoch's
+        self._is_best = False  # whether that is the best so far
+        self._stop = StopSignals()
+        self._told_together: Optional[signal.Signals] = None  # what any rank was told
+
+    def _placed(self, no_grad: List[str], accelerator: Optional[DdpAccelerator]) -> torch.nn.Module:
+        """The model on its device, frozen where it is meant to be, and wrapped if there are several processes."""
+        for name, parameter in self.model.named_parameters():
+            if any(re.search(pattern, name) for pattern in no_grad):
+                parameter.requires_grad_(False)
+        if not self._distributed:
+            return self.model.to(self.cuda_device)
+        accelerator = accelerator or TorchDdpAccelerator(cuda_device=self.cuda_device)
+        self.model, wrapped = accelerator.wrap_model(self.model)
+        if wrapped.is_sharded:
+            raise ConfigurationError(
+                f"the trainer {type(self).__name__} keeps a whole model in each process; "
+                "train a sharded one with the trainer gradient_descent"
+            )
+        return wrapped.model
+
+    def _num_steps_in_epoch(self) -> Optional[int]:
+        try:
+            return math.ceil(len(self.data_loader) / self._num_batches_in_step)
+        except TypeError:  # a loader that reads as it goes
+            return None
+
+    # ---- The run ----
 
     def train(self) -> Dict[str, Any]:
-        metrics = super().train()
-        self.model.reset_carried_state()  # whatever the model reads next, it isn't the next window
-        # A run that was killed after its last epoch has nothing left to train or measure.
-        return metrics if "epoch" in metrics else {**self._last_metrics, **metrics}
+        """Trains to the end, from the latest checkpoint if there is one. Returns the last epoch's metrics."""
+        state = self._restore()
+        for callback in self._callbacks:
+            # The confidence checks watch the first batch of a run, and would wait for it in vain.
+            if state is None or not isinstance(callback, ConfidenceChecksCallback):
+                callback.on_start(self, is_primary=self._primary)
+        if state is not None:
+            self._take_up(state)
+        finished = False
+        try:
+            with self._stop:
+                self._train_epochs()
+            self._load_best_model()
+            finished = True
+            return self._metrics
+        finally:
+            metrics, epoch = (self._metrics, self._epochs_completed - 1) if finished else (None, None)
+            for callback in self._callbacks:
+                callback.on_end(self, metrics=metrics, epoch=epoch, is_primary=self._primary)
+
+    def _train_epochs(self) -> None:
+        started, first_epoch = time.monotonic(), self._epochs_completed
+        while self._epochs_completed < self._num_epochs:
+            if self._metric_tracker.should_stop_early():
+                logger.info("Ran out of patience. Stopping training.")
+                break
+            epoch = self._epochs_completed
+            logger.info("Epoch %d/%d", epoch, self._num_epochs - 1)
+            if self._trained is None:
+                self._trained = self._train_epoch(epoch)
+            can_validate = self._validation_data_loader is not None
+            validated = self._validate(epoch) if can_validate and self._should_validate_this_epoch else {}
+            elapsed = time.monotonic() - started
+            self._finish_epoch(epoch, self._trained, validated, elapsed)
+            num_done, num_left = epoch + 1 - first_epoch, self._num_epochs - epoch - 1
+            if num_left:
+                remaining = datetime.timedelta(seconds=int(elapsed / num_done * num_left))
+                logger.info("Estimated training time remaining: %s", remaining)
+
+    def _finish_epoch(self, epoch: int, trained: Dict[str, float], validated: Dict[str, float], elapsed: float) -> None:
+        """Notes the results, lets schedulers and callbacks know, and saves: the last thing is the best model."""
+        score: Optional[float] = None
+        if validated:
+            score = self._score(validated, epoch)
+            self._metric_tracker.add_metrics(validated)
+        self._is_best = self._should_validate_this_epoch and self._metric_tracker.is_best_so_far()
+        if self._is_best:
+            self._metric_tracker.best_epoch_metrics = validated
+        self._record(epoch, trained, validated, elapsed)
+        for scheduler in self._schedulers():
+            scheduler.step(score)
+        for callback in self._callbacks:
+            callback.on_epoch(self, metrics=self._metrics, epoch=epoch, is_primary=self._primary)
+        self._epochs_completed += 1
+        self._batches_in_epoch_completed = 0
+        self._losses, self._trained = Losses(), None
+        if self._checkpointer is not None:
+            self._checkpointer.maybe_save_checkpoint(self, self._epochs_completed, 0)
+        if self._is_best:
+            self._save_best_model()
+        if self._distributed:
+            dist.barrier()
+
+    def _score(self, validated: Dict[str, float], epoch: int) -> float:
+        score = self._metric_tracker.combined_score(validated)
+        if math.isnan(score):
+            raise self._diverged(f"The validation metric is nan after epoch {epoch}")
+        return score
+
+    def _record(self, epoch: int, trained: Dict[str, float], validated: Dict[str, float], elapsed: float) -> None:
+        metrics = self._metrics
+        for name, value in trained.items():
+            if name.endswith("_memory_MB"):
+                metrics[f"peak_{name}"] = max(metrics.get(f"peak_{name}", 0), value)
+        metrics["training_duration"] = str(datetime.timedelta(seconds=elapsed))
+        metrics["epoch"] = epoch
+        metrics.update({f"training_{name}": value for name, value in trained.items()})
+        metrics.update({f"validation_{name}": value for name, value in validated.items()})
+        if self._is_best:
+            metrics["best_epoch"] = epoch
+            metrics.update({f"best_validation_{name}": value for name, value in validated.items()})
+        if self._primary:
+            with replacing(os.path.join(self._serialization_dir, f"metrics_epoch_{epoch}.json")) as temporary:
+                common_util.dump_metrics(str(temporary), metrics)
+
+    def _schedulers(self) -> List[Union[LearningRateScheduler, MomentumScheduler]]:
+        return [each for each in (self._learning_rate_scheduler, self._momentum_scheduler) if each is not None]
+
+    # ---- An epoch of training ----
 
     def _train_epoch(self, epoch: int) -> Dict[str, float]:
-        can_jump = hasattr(self.data_loader, "set_position")
-        is_past = self._epochs_completed < self._start_after_epochs_completed
-        if is_past and can_jump:
-            return {}
-        # What the loader draws, it draws from here: the same when an epoch is replayed.
+        self._pytorch_model.train()
+        memory = _memory_in_use()
+        first = self._batches_in_epoch_completed * self._num_batches_in_step
+        if first:
+            logger.info("Resuming epoch %d after %d batches.", epoch, first)
+        steps = common_util.lazy_groups_of(self._training_batches(epoch, first), self._num_batches_in_step)
+        bar = self._bar(steps, total=self._num_steps_in_epoch(), initial=self._batches_in_epoch_completed)
+        display = self._display(bar)
+        for batches in self._in_step_with_others(bar):
+            outputs, grad_norm = self._train_step(epoch, batches)
+            self._batches_in_epoch_completed += 1
+            self._total_batches_completed += 1
+            if display.is_due():
+                display.show(self._batch_metrics())
+            batch_grad_norm = grad_norm.item() if grad_norm is not None and display.is_watched else None
+            place = (epoch, self._batches_in_epoch_completed)
+            self._tell(batches, outputs, display.metrics, *place, is_training=True, batch_grad_norm=batch_grad_norm)
+            if self._checkpointer is not None:
+                self._checkpointer.maybe_save_checkpoint(self, epoch, self._batches_in_epoch_completed)
+            self._stop_if_told()
+        if not self._batches_in_epoch_completed:
+            raise _empty("training", self.data_loader)
+        self._refuse_divergence()
+        return {**self._reduced_metrics(self._losses), **self._progress_metrics(final=True), **memory}
+
+    def _training_batches(self, epoch: int, first: int) -> Iterator[TensorDict]:
+        """The batches of an epoch, but for those before `first`."""
+        loader: Any = self.data_loader
         seed_all(self._seed, self._global_rank, epoch)
-        if is_past:
-            return super()._train_epoch(epoch)
+        if hasattr(loader, "set_position"):
+            loader.set_position(epoch, first)
+            return iter(loader)
+        return islice(iter(loader), first, None)
 
-        self._start_epoch(epoch)
-        if can_jump:
-            self.data_loader.set_position(epoch, self._batch_in_epoch)  # type: ignore[attr-defined]
-            # Nothing is left for AllenNLP's loop to skip.
-            self._batches_in_epoch_completed = self._start_after_batches_in_epoch_completed
-            self._start_after_batches_in_epoch_completed = 0
-        metrics = super()._train_epoch(epoch)
-        self._start_after_batches_in_epoch_completed = 0
-        if "loss" not in metrics:  # the checkpoint was the epoch's very last, and AllenNLP takes the epoch for past
-            metrics.update(self.model.get_metrics(reset=True))
-        return {**metrics, **self._progress.metrics(reduce=dist_reduce_sum)}
-
-    def _start_epoch(self, epoch: int) -> None:
-        """Takes up what a checkpoint left, in the first epoch trained after it, and starts afresh in any other."""
-        state, self._resume.state = self._resume.state, None
-        self._batch_in_epoch = 0
-        self._progress = EpochProgress()
-        self.model.reset_carried_state()
-        if state is not None:
-            self._should_validate_this_epoch = state["should_validate_this_epoch"]
-            if hasattr(self.data_loader, "set_position"):
-                self._total_batches_completed = state["total_batches_completed"]
-            self._end_confidence_checks()
-            if self._start_after_batches_in_epoch_completed > 0:
-                self._take_up_epoch(epoch, state)
-
-    def _take_up_epoch(self, epoch: int, state: Dict[str, Any]) -> None:
-        num_steps = self._start_after_batches_in_epoch_completed
-        self._batch_in_epoch = num_steps * self._num_gradient_accumulation_steps
-        logger.info("Resuming epoch %d after %d batches.", epoch, self._batch_in_epoch)
-        self.model.load_metric_state(move_to_device(state["metric_state"], self.cuda_device))
-        if self._distributed:
-            logger.warning(
-                "Recovered in the middle of epoch %d: in distributed training the LSTMs' carried state isn't saved and "
-                "starts from zeros here. The loss and tokens per second of this epoch count from here too.",
-                epoch,
-            )
+    def _train_step(
+        self, epoch: int, batches: List[TensorDict]
+    ) -> Tuple[List[Dict[str, torch.Tensor]], Optional[torch.Tensor]]:
+        self.optimizer.zero_grad()
+        first = self._batches_in_epoch_completed * self._num_batches_in_step
+        outputs = []
+        for index, batch in enumerate(batches, start=first):
+            with randomness_of(self._seed, self._global_rank, epoch, index, device=self.cuda_device), self._autocast():
+                outputs.append(self._training_outputs(batch, share=1 / len(batches)))
+            self._backward(outputs[-1])
+        self._losses.add(
+            [each["loss"] for each in outputs], [each["reg_loss"] for each in outputs if "reg_loss" in each]
+        )
+        grad_norm = self._limit_gradients()
+        for scheduler in self._schedulers():
+            scheduler.step_batch(self._total_batches_completed + 1)
+        if self._scaler is None:
+            self.optimizer.step()
         else:
-            self.model.carried_state = move_to_device(state["carried_state"], self.cuda_device)
-            self._progress.load_state_dict(state["progress"])
+            self._scaler.step(self.optimizer)
+            self._scaler.update()
+        if self._moving_average is not None:
+            self._moving_average.apply(self._total_batches_completed + 1)
+        return outputs, grad_norm
 
-    def _end_confidence_checks(self) -> None:
-        """The checks watch the first batch of the run, and would wait for it in vain, remembering every module call."""
+    def _training_outputs(self, batch: TensorDict, share: float) -> Dict[str, torch.Tensor]:
+        """The model's outputs for a batch. The loss's gradient is scaled to the batch's share of the step."""
+        outputs = self._pytorch_model(**batch)
+        if "loss" not in outputs:
+            raise ConfigurationError(
+                f"{type(self.model).__name__} gave no loss for a training batch, only {list(outputs)}; "
+                "has the training set labels?"
+            )
+        penalty = self.model.get_regularization_penalty()
+        if penalty is not None:
+            outputs["reg_loss"] = penalty
+            outputs["loss"] = outputs["loss"] + penalty
+        outputs["loss"] = ScaledGradient.apply(outputs["loss"], share)
+        return outputs
+
+    def _backward(self, outputs: Dict[str, torch.Tensor]) -> None:
+        was_called = False
         for callback in self._callbacks:
-            if isinstance(callback, ConfidenceChecksCallback) and hasattr(callback, "_verification"):
-                callback._verification.destroy_hooks()
+            was_called |= callback.on_backward(self, outputs, was_called)
+        if not was_called:
+            loss = outputs["loss"]
+            (loss if self._scaler is None else self._scaler.scale(loss)).backward()
+
+    def _limit_gradients(self) -> Optional[torch.Tensor]:
+        """Clips the gradients, by norm and by value, as configured. Returns their norm if `grad_norm` is set."""
+        parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+        if self._scaler is not None and (self._grad_norm or self._grad_clipping is not None):
+            self._scaler.unscale_(self.optimizer)
+        norm: Any = None
+        if self._grad_norm:  # True asks for the norm alone
+            norm = training_util.rescale_gradients(self.model, math.inf if self._grad_norm is True else self._grad_norm)
+        if self._grad_clipping is not None:
+            torch.nn.utils.clip_grad_value_(parameters, self._grad_clipping)
+        return norm
+
+    def _tell(self, *batch: Any, **more: Any) -> None:
+        for callback in self._callbacks:
+            callback.on_batch(self, *batch, is_primary=self._primary, **more)
+
+    def _bar(self, items: Iterable, **settings) -> Any:
+        return Tqdm.tqdm(items, disable=not self._primary, **settings)
+
+    def _display(self, bar: Any) -> Display:
+        """In distributed training metrics are read at every batch, since all ranks have to do so together."""
+        on_batch = [type(callback).on_batch for callback in self._callbacks]
+        is_watched = any(each not in [known.on_batch for known in _WITHOUT_BATCH_METRICS] for each in on_batch)
+        return Display(bar, is_watched or self._distributed)
+
+    def _autocast(self) -> torch.autocast:
+        dtype = torch.bfloat16 if self.cuda_device.type == "cpu" else torch.float16
+        return torch.autocast(self.cuda_device.type, dtype, enabled=self._use_amp)
+
+    def _batch_metrics(self) -> Dict[str, float]:
+        self._refuse_divergence()
+        return {**self.model.get_metrics(), **self._losses.means(), **self._losses.last(), **self._progress_metrics()}
+
+    def _progress_metrics(self, final: bool = False) -> Dict[str, float]:
+        """What a subclass has to say about an epoch, in the progress bar and, over all ranks, in the end."""
+        return {}
+
+    def _reduced_metrics(self, losses: Losses) -> Dict[str, float]:
+        """The model's metrics, which start again from nothing, and the mean losses of all ranks."""
+        return {**self.model.get_metrics(reset=True), **losses.means(reduce=dist_reduce_sum)}
+
+    # ---- Validation ----
+
+    def _validate(self, epoch: int) -> Dict[str, float]:
+        logger.info("Validating")
+        self._pytorch_model.eval()
+        with torch.no_grad(), self._averaged_parameters():
+            metrics = self._validation_metrics(epoch)
+        self._stop_if_told()
+        return metrics
+
+    def _validation_metrics(self, epoch: int) -> Dict[str, float]:
+        """The metrics of one pass. Any pass after an epoch sees the same batches in the same order."""
+        loader: Any = self._validation_data_loader
+        seed_all(self._seed, self._global_rank, epoch, "validation")
+        if hasattr(loader, "set_position"):
+            loader.set_position(epoch, 0)
+        losses, num_batches = Losses(), 0
+        bar = self._bar(loader)
+        display = self._display(bar)
+        for (batch,) in self._in_step_with_others([each] for each in bar):
+            num_batches += 1
+            with self._autocast():
+                outputs = self._pytorch_model(**batch)
+            if outputs.get("loss") is not None:
+                losses.add([outputs["loss"]], [])
+            if display.is_due():
+                display.show({**self.model.get_metrics(), **losses.means(), **losses.last()})
+            self._tell([batch], [outputs], display.metrics, epoch, num_batches, is_training=False)
+            if self._told_to_stop is not None:
+                break
+        if not num_batches:
+            raise _empty("validation", loader)
+        return self._reduced_metrics(losses)
+
+    @contextmanager
+    def _averaged_parameters(self) -> Iterator[None]:
+        """Within, the parameters are their moving averages, where there are any."""
+        if self._moving_average is None:
+            yield
+            return
+        self._moving_average.assign_average_value()
+        try:
+            yield
+        finally:
+            self._moving_average.restore()
+
+    # ---- Several processes ----
 
     @property
     def _global_rank(self) -> int:
         return dist.get_rank() if self._distributed else 0
 
-    def batch_outputs(self, batch: TensorDict, for_training: bool) -> Dict[str, torch.Tensor]:
-        with torch.autocast("cpu", torch.bfloat16, enabled=self._use_amp_on_cpu):
-            if not for_training:
-                return super().batch_outputs(batch, for_training)
-            self._progress.count(batch)
-            key = (self._seed, self._global_rank, self._epochs_completed, self._batch_in_epoch)
-            with randomness_of(*key, device=self.cuda_device):
-                outputs = super().batch_outputs(batch, for_training)
-        factor = self._loss_multiplier
-        if self._scaler is not None:  # AllenNLP divides the loss by the number of accumulated batches only without one
-            factor /= self._num_batches_in_step()
-        self._batch_in_epoch += 1
-        outputs["loss"] = ScaledGradient.apply(outputs["loss"], factor)
-        return outputs
+    def _in_step_with_others(self, steps: Iterable[List[TensorDict]]) -> Iterator[List[TensorDict]]:
+        """The steps that all processes have a batch for. If one of them is told to stop, all are."""
+        if not self._distributed:
+            yield from steps
+            return
+        remaining = iter(steps)
+        while True:
+            batches = next(remaining, [])
+            agreed = torch.tensor([-len(batches), self._stop.received or 0], device=self.cuda_device)
+            dist.all_reduce(agreed, dist.ReduceOp.MAX)
+            num_batches, told = -int(agreed[0]), int(agreed[1])
+            self._told_together = signal.Signals(told) if told else None
+            if num_batches < len(batches):
+                logger.warning("Rank %d has more batches than others, and leaves out the rest.", self._global_rank)
+            if not num_batches:
+                return
+            yield batches[:num_batches]
 
-    def _num_batches_in_step(self) -> int:
-        """How many batches the present step accumulates: the last of an epoch may have fewer than the others."""
-        num_steps = self._num_gradient_accumulation_steps
-        first = self._batch_in_epoch - self._batch_in_epoch % num_steps
-        try:
-            return min(num_steps, len(self.data_loader) - first)
-        except TypeError:  # a loader without a length
-            return num_steps
+    # ---- Stopping ----
 
-    # ---- Validation ----
+    @property
+    def _told_to_stop(self) -> Optional[signal.Signals]:
+        return self._told_together if self._distributed else self._stop.received
 
-    def _validation_loss(self, epoch: int) -> Tuple[float, Optional[float], int]:
-        training_state = self.model.carried_state
-        self._metric_tracker.from_zeros = {}
-        try:
-            if self._validate_from_zeros and self.model.carry_state:
-                self.model.evaluate_from_zeros = True
-                results = self._validation_pass(epoch)
-                self.model.evaluate_from_zeros = False
-                if self.model.carried_state is None:  # sentences, not windows: they start from zeros anyway
-                    return results
-                self._metric_tracker.from_zeros = self._reduced_metrics(*results)
-            return self._validation_pass(epoch)
-        finally:
-            self.model.evaluate_from_zeros = False
-            self.model.carried_state = training_state
+    def _stop_if_told(self) -> None:
+        told = self._told_to_stop
+        if told is None:
+            return
+        self.model.get_metrics(reset=self._trained is not None)  # of a validation that is given up
+        if self._checkpointer is not None:
+            self._checkpointer.save_checkpoint(self)
+        logger.error("Stopped by %s. %s", told.name, self._last_checkpoint())
+        raise stopped_by(told)
 
-    def _validation_pass(self, epoch: int) -> Tuple[float, Optional[float], int]:
-        """Both passes, and those of a recovered run, see the same batches in the same order."""
-        self.model.reset_carried_state()
-        seed_all(self._seed, self._global_rank, epoch, "validation")
-        set_position = getattr(self._validation_data_loader, "set_position", None)
-        if set_position is not None:
-            set_position(epoch, 0)
-        return super()._validation_loss(epoch)
+    def _last_checkpoint(self) -> str:
+        """A sentence on what is left of the run."""
+        latest = None if self._checkpointer is None else self._checkpointer.find_latest_checkpoint()
+        if latest is None:
+            return "No checkpoint was saved."
+        return f"The latest checkpoint is {latest[0]}; with --recover, training goes on from there."
 
-    def _reduced_metrics(self, loss: float, reg_loss: Optional[float], num_batches: int) -> Dict[str, float]:
-        loss, num_batches = dist_reduce_sum(loss), dist_reduce_sum(num_batches)
-        if reg_loss is not None:
-            reg_loss = dist_reduce_sum(reg_loss)
-        return training_util.get_metrics(self.model, loss, reg_loss, None, None, num_batches, reset=True)
+    def _refuse_divergence(self) -> None:
+        step = self._losses.first_not_finite()
+        if step is not None:
+            raise self._diverged(f"The loss of batch {step} of epoch {self._epochs_completed} isn't a finite number")
 
-    # ---- Saving and recovering ----
+    def _diverged(self, what: str) -> TrainingDiverged:
+        rates = ", ".join(sorted({f"{group['lr']:g}" for group in self.optimizer.param_groups}))
+        latest = None if self._checkpointer is None else self._checkpointer.find_latest_checkpoint()
+        kept = (
+            "No checkpoint was saved before that." if latest is None else f"The last sound checkpoint is {latest[0]}."
+        )
+        return TrainingDiverged(
+            f"{what}. {kept} Train again with a lower learning rate (it was {rates}), or limit the gradient with "
+            "the trainer's grad_norm; if that doesn't help, look for damage in the data."
+        )
 
-    def resume_state(self) -> Dict[str, Any]:
-        """What a checkpoint has to hold, beside what AllenNLP saves, for training to go on exactly."""
+    # ---- Saving and resuming ----
+
+    def get_checkpoint_state(self) -> Optional[TrainerCheckpoint]:
+        """AllenNLP's own state, and under "resume" what else it takes to go on exactly; for the first rank to save,
+        though all have to call.
+        """
+        self._refuse_divergence()
+        ranks = [self._rank_state()]
+        if self._distributed and isinstance(self._checkpointer, AtomicCheckpointer):  # others don't call all ranks
+            ranks *= self._world_size
+            dist.all_gather_object(ranks, ranks[0])
+        if not self._primary:
+            return None
+        model_state = self.model.state_dict()
+        for name, tensor in model_state.items():
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise self._diverged(f"The parameter {name} isn't finite any more after {self._place()}")
+        state = {
+            "version": 1,
+            "metric_tracker": self._metric_tracker.state_dict(),
+            "callbacks": [callback.state_dict() for callback in self._callbacks],
+            "epochs_completed": self._epochs_completed,
+            "batches_in_epoch_completed": self._batches_in_epoch_completed,
+            "best_model_filename": self._best_model_path if self._has_best_model else None,
+            "resume": {**self._resume_state(), "ranks": ranks},
+        }
+        state.update({name: each.state_dict() for name, each in self._parts().items()})
+        return TrainerCheckpoint(model_state, state)
+
+    def _parts(self) -> Dict[str, Any]:
+        """What has a state of its own, by its name in a checkpoint."""
+        parts = {
+            "optimizer": self.optimizer,
+            "learning_rate_scheduler": self._learning_rate_scheduler,
+            "momentum_scheduler": self._momentum_scheduler,
+            "moving_average": self._moving_average,
+        }
+        return {name: each for name, each in parts.items() if each is not None}
+
+    def _place(self) -> str:
+        return f"batch {self._batches_in_epoch_completed} of epoch {self._epochs_completed}"
+
+    def _resume_state(self) -> Dict[str, Any]:
         return {
             "seed": self._seed,
             "total_batches_completed": self._total_batches_completed,
             "should_validate_this_epoch": self._should_validate_this_epoch,
-            "carried_state": None if self._distributed else copied(self.model.carried_state),
-            "metric_state": copied(self.model.metric_state()),
-            "progress": self._progress.state_dict(),
-            "last_metrics": self._last_metrics,
+            "is_best": self._is_best,
+            "trained": self._trained,
+            "last_metrics": self._metrics,
             "grad_scaler": None if self._scaler is None else self._scaler.state_dict(),
         }
 
-    def _maybe_restore_checkpoint(self) -> None:
-        super()._maybe_restore_checkpoint()
-        state = self._resume.state
-        if state is None:
-            return
-        if state["seed"] != self._seed:
-            logger.info("Going on with the seed of the checkpoint, %d, in place of %d.", state["seed"], self._seed)
-        self._seed = state["seed"]
-        self._last_metrics = state["last_metrics"]
+    def _rank_state(self) -> Dict[str, Any]:
+        """What each process counts by itself within an epoch."""
+        metrics: Dict[str, Any] = {}
+        try:
+            metrics = metric_state(self.model)
+        except TypeError as error:
+            logger.warning(
+                "Recovered from here, the training metrics of this epoch would start from nothing: %s", error
+            )
+        return {"progress": self._losses.state_dict(), "metric_state": metrics}
+
+    def _load_rank_state(self, state: Dict[str, Any]) -> None:
+        self._losses.load_state_dict(state["progress"])
+        load_metric_state(self.model, state["metric_state"], self.cuda_device)
+
+    def _restore(self) -> Optional[Dict[str, Any]]:
+        """Loads the latest checkpoint, if there is one. Returns what is to be taken up after the callbacks' start."""
+        checkpoint = None if self._checkpointer is None else self._checkpointer.load_checkpoint()
+        if checkpoint is None:
+            return None
+        model_state, state = checkpoint
+        try:
+            # Before there was "resume", the trainer's own state was that of a callback, the first.
+            own = state.get("resume") or state["callbacks"].pop(0)
+            if own["seed"] != self._seed:
+                logger.info("Going on with the seed of the checkpoint, %d, in place of %d.", own["seed"], self._seed)
+            self._seed = own["seed"]
+            self.model.load_state_dict(model_state)
+            self._metric_tracker.load_state_dict(state["metric_tracker"])
+            for name, part in self._parts().items():
+                part.load_state_dict(state[name])
+            for callback, callback_state in zip(self._callbacks, state["callbacks"], strict=False):
+                callback.load_state_dict(callback_state)
+            self._epochs_completed = state["epochs_completed"]
+            self._batches_in_epoch_completed = state["batches_in_epoch_completed"]
+            self._has_best_model = state["best_model_filename"] is not None
+            return own
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"The checkpoint in {self._serialization_dir} wasn't saved by a run of this config and this trainer "
+                f"({type(error).__name__}: {error}). Recover with the config that the run was started with, or train "
+                "into another folder."
+            ) from error
+
+    def _take_up(self, state: Dict[str, Any]) -> None:
+        """Goes back to where the checkpoint was saved."""
+        self._total_batches_completed = state["total_batches_completed"]
+        self._should_validate_this_epoch = state["should_validate_this_epoch"]
+        self._is_best = state.get("is_best", self._metric_tracker.is_best_so_far())
+        self._trained = state.get("trained")
+        self._metrics = state["last_metrics"]
         if self._scaler is not None:
             self._scaler.load_state_dict(state["grad_scaler"])
-        if self._start_after_batches_in_epoch_completed == 0:
-            self._finish_epoch(best_model_is_due=state["should_validate_this_epoch"])
-        if self._best_model_filename is not None:  # the folder may have been moved
-            self._best_model_filename = os.path.join(
-                self._serialization_dir, os.path.basename(self._best_model_filename)
+        if any(isinstance(callback, TrackEpochCallback) for callback in self._callbacks):
+            self.model.epoch = self._epochs_completed  # type: ignore[assignment]
+        if self._batches_in_epoch_completed:
+            self._take_up_epoch(state)
+        elif self._is_best:
+            self._save_best_model()  # the run may have been killed before it could do so
+        for epoch in range(self._epochs_completed if _has_a_past(self.data_loader) else 0):
+            for _ in self._training_batches(epoch, first=0):
+                pass
+
+    def _take_up_epoch(self, state: Dict[str, Any]) -> None:
+        ranks = state.get("ranks", [state])
+        if len(ranks) == self._world_size:
+            self._load_rank_state(ranks[self._global_rank])
+        else:
+            logger.warning(
+                "The run had %d processes, and now has %d. What they had counted or carried along up to %s is lost.",
+                len(ranks),
+                self._world_size,
+                self._place(),
             )
 
-    def _finish_epoch(self, best_model_is_due: bool) -> None:
-        """Does what AllenNLP does after saving the checkpoint of an epoch: the run may have been killed before that."""
-        is_sharded = self._ddp_wrapped_model is not None and self._ddp_wrapped_model.is_sharded
-        if best_model_is_due and self._metric_tracker.is_best_so_far() and not is_sharded:
-            self._best_model_filename = os.path.join(self._serialization_dir, "best.th")
-            if self._primary:
-                self._save_best_model(self._best_model_filename, self._start_after_epochs_completed)
-        if self._metric_tracker.should_stop_early():
-            logger.info("The recovered run had run out of patience. Training no further.")
-            self._num_epochs = self._start_after_epochs_completed
-
-    def _save_best_model(self, path: str, epochs_completed: int) -> None:
-        if self._moving_average is None:
-            self._save_model_state(path, epochs_completed)
-            return
-        self._moving_average.assign_average_value()
-        try:
-            self._save_model_state(path, epochs_completed)
-        finally:
-            self._moving_average.restore()
-
-    def _save_model_state(self, path: str, epochs_completed: Optional[int] = None) -> None:
-        """Replaces `best.th`, at the end of an epoch, in one step; by a link to the epoch's checkpoint if possible."""
-        if self._checkpointer is not None and self._moving_average is None:
-            source = self._checkpointer._model_state_path(epochs_completed or self._epochs_completed, 0)
-            if (self._checkpointer.find_latest_checkpoint() or ("",))[0] == source:
-                try:
-                    return link_atomically(source, path)
-                except OSError:  # not all file systems have links
-                    pass
-        model = self.model if self._ddp_wrapped_model is None else self._ddp_wrapped_model
-        save_atomically(model.state_dict(), path)
-
-
-class _Resume(TrainerCallback):
-    """Takes part in AllenNLP's training loop for the trainer: its state is the trainer's own part of a checkpoint, and
-    it corrects the metrics of a batch, which AllenNLP counts from where the run was recovered.
-    """
-
-    def __init__(self, trainer: BiLmTrainer) -> None:
-        super().__init__(serialization_dir="")
-        self.trainer: BiLmTrainer = trainer
-        self.state: Optional[Dict[str, Any]] = None  # loaded, and not yet taken up
-
-    def on_batch(
-        self,
-        trainer: GradientDescentTrainer,
-        batch_inputs: List[TensorDict],
-        batch_outputs: List[Dict[str, Any]],
-        batch_metrics: Dict[str, Any],
-        epoch: int,
-        batch_number: int,
-        is_training: bool,
-        is_primary: bool = True,
-        batch_grad_norm: Optional[float] = None,
-        **kwargs,
-    ) -> None:
-        if is_training:
-            reg_losses = [output["reg_loss"] for output in batch_outputs if "reg_loss" in output]
-            self.trainer._progress.add(batch_metrics["batch_loss"], reg_losses)
-            batch_metrics.update(self.trainer._progress.metrics())
-
-    def on_epoch(
-        self,
-        trainer: GradientDescentTrainer,
-        metrics: Dict[str, Any],
-        epoch: int,
-        is_primary: bool = True,
-        **kwargs,
-    ) -> None:
-        self.trainer._last_metrics = dict(metrics)
-
-    def state_dict(self) -> Dict[str, Any]:
-        return self.trainer.resume_state()
-
-    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        if "seed" not in state_dict:
-            raise ConfigurationError(
-                "The checkpoint wasn't saved by the trainer elmo::bilm. Recover with the config the run began with."
-            )
-        self.state = state_dict
-
-
-class EpochProgress:
-    """What has been trained of an epoch, across recoveries. Tokens are counted on the device, and seldom read."""
-
-    def __init__(self) -> None:
-        self._loss_sum = 0.0
-        self._reg_loss_sum: Optional[float] = None
-        self._num_batches = 0
-        self._num_tokens: Union[int, torch.Tensor] = 0
-        self._seconds_before = 0.0  # of the process that was recovered
-        self._started: Optional[float] = None
-        self._read_at = 0.0
-        self._tokens_per_second = 0.0
-
-    def count(self, batch: TensorDict) -> None:
-        """Counts a batch that is about to be trained on."""
-        if self._started is None:
-            self._started = time.perf_counter()
-        self._num_tokens = self._num_tokens + num_targets(batch)
-
-    def add(self, loss: float, reg_losses: List[torch.Tensor]) -> None:
-        """Adds the results of a step."""
-        self._num_batches += 1
-        self._loss_sum += loss
-        if reg_losses:
-            self._reg_loss_sum = (self._reg_loss_sum or 0.0) + sum(r.item() for r in reg_losses) / len(reg_losses)
+    # ---- The best model ----
 
     @property
-    def seconds(self) -> float:
-        return self._seconds_before + (0.0 if self._started is None else time.perf_counter() - self._started)
+    def _best_model_path(self) -> str:
+        return os.path.join(self._serialization_dir, "best.th")
 
-    def metrics(self, reduce: Optional[Callable[[float], float]] = None) -> Dict[str, float]:
-        """The means so far. With `reduce`, at the end of an epoch, over all ranks."""
-        is_last = reduce is not None
-        reduce = reduce or (lambda value: value)
-        num_batches = max(reduce(self._num_batches), 1)
-        metrics = {"loss": reduce(self._loss_sum) / num_batches}
-        if self._reg_loss_sum is not None:
-            metrics["reg_loss"] = reduce(self._reg_loss_sum) / num_batches
-        if is_last or self.seconds - self._read_at >= SECONDS_BETWEEN_READINGS or not self._read_at:
-            self._read_at = self.seconds
-            self._tokens_per_second = reduce(float(self._num_tokens)) / max(self._read_at, 1e-9)
-        metrics["tokens_per_second"] = self._tokens_per_second
-        return metrics
+    def get_best_weights_path(self) -> Optional[str]:
+        return os.path.abspath(self._best_model_path) if self._has_best_model else None
 
-    def state_dict(self) -> Dict[str, Any]:
-        return {
-            "loss_sum": self._loss_sum,
-            "reg_loss_sum": self._reg_loss_sum,
-            "num_batches": self._num_batches,
-            "num_tokens": int(self._num_tokens),
-            "seconds": self.seconds,
-        }
+    def _save_best_model(self) -> None:
+        """Replaces `best.th` in one step: by a link to the epoch's checkpoint if possible."""
+        self._has_best_model = True
+        if not self._primary:
+            return
+        latest = None if self._checkpointer is None else self._checkpointer.find_latest_checkpoint()
+        is_saved = latest is not None and os.path.basename(latest[0]) == f"model_state_e{self._epochs_completed}_b0.th"
+        if latest is not None and is_saved and self._moving_average is None:
+            try:
+                return link_atomically(latest[0], self._best_model_path)
+            except OSError:  # not all file systems have links
+                pass
+        with self._averaged_parameters():
+            save_atomically(self.model.state_dict(), self._best_model_path)
 
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
-        self._loss_sum = state["loss_sum"]
-        self._reg_loss_sum = state["reg_loss_sum"]
-        self._num_batches = state["num_batches"]
-        self._num_tokens = state["num_tokens"]
-        self._seconds_before = state["seconds"]
+    def _load_best_model(self) -> None:
+        if self._has_best_model:
+            self.model.load_state_dict(read_state(self._best_model_path))
+        elif self._moving_average is not None:
+            self._moving_average.assign_average_value()
 
 
-class ScaledGradient(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a factor."""
-
-    @staticmethod
-    def forward(ctx, loss: torch.Tensor, factor: float) -> torch.Tensor:
-        ctx.factor = factor
-        return loss.view_as(loss)
-
-    @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> Tuple[torch.Tensor, None]:
-        return gradient * ctx.factor, None
+def _has_a_past(loader: DataLoader) -> bool:
+    """Whether an epoch's batches may depend on earlier epochs. Those of AllenNLP's loader depend on the generators."""
+    is_fresh = type(loader) is MultiProcessDataLoader and loader.batches_per_epoch is None
+    return not is_fresh and not hasattr(loader, "set_position")
 
 
-class _HeldOutTracker(MetricTracker):
-    """Adds the figures of the second validation pass. AllenNLP shows the tracker the validation metrics before it does
-    anything else with them, so here the additional ones reach the log, the files and the choice of the best epoch.
-    """
-
-    def __init__(self, metric_name: Union[str, List[str]], patience: Optional[int] = None) -> None:
-        super().__init__(metric_name, patience)
-        self.from_zeros: Dict[str, float] = {}
-
-    def combined_score(self, metrics: Dict[str, float]) -> float:
-        metrics.update((f"from_zeros_{name}", value) for name, value in self.from_zeros.items())
-        return super().combined_score(metrics)
+def _empty(kind: str, loader: DataLoader) -> ConfigurationError:
+    path = getattr(loader, "data_path", None)
+    return ConfigurationError(
+        f"the {kind} set has no instances" + (f": nothing was read from {path}" if path else "") + ". Check its path."
+    )
 
 
-class _SilentCheckpointer:
-    """A checkpointer that doesn't say when it has saved. Told so, AllenNLP's trainer would remove `best.th` and then
-    link the checkpoint to that name, and a kill in between would leave none; not told, it calls `_save_model_state`.
-    """
-
-    def __init__(self, checkpointer: Checkpointer) -> None:
-        self._checkpointer = checkpointer
-
-    def maybe_save_checkpoint(self, *args, **kwargs) -> bool:
-        self._checkpointer.maybe_save_checkpoint(*args, **kwargs)
-        return False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._checkpointer, name)
-
-
-def seed_all(*key: Union[int, str]) -> None:
-    """Seeds torch, numpy and Python with a number that follows from the key, and from nothing else."""
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    torch_seed = int.from_bytes(digest[:8], "little")
-    # Where no GPU is in use, torch.manual_seed would take a millisecond to note who asked for one to be seeded.
-    torch.default_generator.manual_seed(torch_seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(torch_seed)
-    numpy.random.seed(int.from_bytes(digest[8:12], "little"))
-    random.seed(int.from_bytes(digest[12:20], "little"))
-
-
-@contextmanager
-def randomness_of(*key: Union[int, str], device: torch.device = torch.device("cpu")) -> Iterator[None]:
-    """Within, what is random follows from the key. Afterwards the generators go on as if nothing had happened: a loader
-    that draws from them during an epoch draws the same when the epoch is replayed without its batches being trained.
-    """
-    python_state, numpy_state = random.getstate(), numpy.random.get_state()
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        seed_all(*key)
-        try:
-            yield
-        finally:
-            random.setstate(python_state)
-            numpy.random.set_state(numpy_state)
-
-
-def num_targets(batch: TensorDict) -> torch.Tensor:
-    """How many positions a batch predicts: those of its windows, or its sentences' words and one boundary each."""
-    mask = batch.get("mask")
-    if isinstance(mask, torch.Tensor):
-        return mask.sum()
-    words_mask = get_text_field_mask(batch["tokens"])  # type: ignore[arg-type]
-    return words_mask.sum() + words_mask.size(0)
-
-
-def copied(state: Any) -> Any:
-    """The same structure on the CPU; its tensors have memory of their own, as a part of one is saved with the whole."""
-    if isinstance(state, torch.Tensor):
-        return state.detach().to("cpu", copy=True)
-    if isinstance(state, dict):
-        return {key: copied(value) for key, value in state.items()}
-    if isinstance(state, tuple) and hasattr(state, "_fields"):
-        return type(state)(*map(copied, state))
-    if isinstance(state, (list, tuple)):
-        return type(state)(map(copied, state))
-    return state
+def _memory_in_use() -> Dict[str, float]:
+    by_worker, by_gpu = common_util.peak_cpu_memory(), common_util.peak_gpu_memory()
+    memory = {f"worker_{worker}": num_bytes for worker, num_bytes in by_worker.items()}
+    memory.update({f"gpu_{gpu}": num_bytes for gpu, num_bytes in by_gpu.items()})
+    return {f"{name}_memory_MB": num_bytes / 2**20 for name, num_bytes in memory.items()}
