@@ -7,8 +7,8 @@ the command's name, which turns arguments into a call and the outcome into a `Re
     class WordSenses(Analysis):
         help = "word sense disambiguation by nearest neighbour (Table 5)"
         description = "What it measures, in a paragraph."
-        example = "allennlp elmo-analyze wsd --archive bilm.tar.gz --train semcor ... --output out"
-        uses_bilm = True      # the command adds --options-file, --weight-file, --archive, --cuda-device, --batch-size
+        example = "allennlp elmo-analyze wsd --bilm bilm.tar.gz --train semcor ... --output out"
+        uses_bilm = True      # the command adds --bilm, --options-file, --weight-file, --cuda-device, --batch-size
 
         def add_arguments(self, parser): ...                      # its own flags
         def run(self, arguments, open_embedder) -> Report: ...    # `open_embedder()` loads the biLM that the flags name

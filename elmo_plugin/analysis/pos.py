@@ -204,7 +204,7 @@ class PartsOfSpeech(Analysis):
         "column XPOS or UPOS) or text of word_TAG or word/TAG tokens with a sentence a line, plain or gzipped."
     )
     example = (
-        "allennlp elmo-analyze pos --archive bilm.tar.gz --train en_ewt-ud-train.conllu.gz --test "
+        "allennlp elmo-analyze pos --bilm bilm.tar.gz --train en_ewt-ud-train.conllu.gz --test "
         "en_ewt-ud-dev.conllu.gz --output out"
     )
 

@@ -195,7 +195,7 @@ class WordSenses(Analysis):
         "several words is represented by the mean of their vectors."
     )
     example = (
-        "allennlp elmo-analyze wsd --archive bilm.tar.gz --train semcor.data.xml.gz --test senseval2.data.xml "
+        "allennlp elmo-analyze wsd --bilm bilm.tar.gz --train semcor.data.xml.gz --test senseval2.data.xml "
         "senseval3.data.xml --wordnet wordnet/index.sense.gz --output out"
     )
 
