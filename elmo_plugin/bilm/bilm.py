@@ -1,67 +1,30 @@
-"""The bidirectional language model: the one class that is trained, exported, and used to embed."""
+"""The bidirectional language model: the one class that is trained, exported, and used to embed.
 
-from typing import TYPE_CHECKING, Iterable, List, NamedTuple, Optional, Tuple, cast
+What a biLM computes is read in `char_cnn.py`, `lstm_cell.py`, `projected_lstm.py` and here. What makes it fast stands
+beside it, and is called at one place each: `char_tables.py` in the CNN, `recurrence.py` and `frozen.py` in the LSTM,
+`directions.py` in `run`, `sharing.py` in `_embed_tokens` and `token_cache.py` in `type_vectors`.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Iterable, List, NamedTuple, Optional, Tuple, cast
 
 import torch
 from allennlp.common.checks import ConfigurationError
 from torch.nn import functional
 
 from elmo_plugin.bilm.char_cnn import CharacterCnn
+from elmo_plugin.bilm.directions import Direction, Rows, run_directions
+from elmo_plugin.bilm.frozen import are_frozen, check_precision
+from elmo_plugin.bilm.lstm_cell import LstmState
 from elmo_plugin.bilm.options import BiLmOptions
-from elmo_plugin.bilm.products import check_precision
-from elmo_plugin.bilm.projected_lstm import LstmState, ProjectedLstm
-from elmo_plugin.bilm.side_by_side import side_by_side
+from elmo_plugin.bilm.projected_lstm import ProjectedLstm
+from elmo_plugin.bilm.sharing import distinct_sentences, distinct_words
+from elmo_plugin.bilm.state import BiLmState
 from elmo_plugin.bilm.token_cache import TokenCache
-from elmo_plugin.characters import CharacterMapping, unique_rows
+from elmo_plugin.characters import CharacterMapping
 
 if TYPE_CHECKING:
     from allennlp.common import Params
-
-
-class BiLmState(NamedTuple):
-    """The LSTM states of both directions, one a layer."""
-
-    forward: List[LstmState]
-    backward: List[LstmState]
-
-    def rows(self, num_rows: int) -> "BiLmState":
-        """The states of the first `num_rows` rows; rows beyond those there are start from zeros."""
-
-        def resize(tensor: torch.Tensor) -> torch.Tensor:
-            return functional.pad(tensor[:num_rows], (0, 0, 0, max(0, num_rows - tensor.size(0))))
-
-        return self._map(resize)
-
-    def followed_by(self, older: "BiLmState") -> "BiLmState":
-        """These rows, and behind them the rows of `older` that they don't cover."""
-        return BiLmState(
-            *(
-                [
-                    LstmState(*(torch.cat([new, old[new.size(0) :]]) for new, old in zip(mine, theirs, strict=True)))
-                    for mine, theirs in zip(my_layers, their_layers, strict=True)
-                ]
-                for my_layers, their_layers in zip(self, older, strict=True)
-            )
-        )
-
-    def detach(self) -> "BiLmState":
-        return self._map(torch.Tensor.detach)
-
-    def to(self, device: torch.device) -> "BiLmState":
-        return self._map(lambda tensor: tensor.to(device))
-
-    def _map(self, function) -> "BiLmState":
-        return BiLmState(*([LstmState(*map(function, layer)) for layer in layers] for layers in self))
-
-
-# Plain tuples of tensors, which a checkpoint may hold.
-torch.serialization.add_safe_globals([LstmState, BiLmState])
-
-
-_DirectionOutput = Tuple[List[torch.Tensor], List[LstmState]]
-
-_LEAST_MULTIPLY_ADDS_PER_THREAD = 10**8
-"""A few milliseconds of work: a thread takes a tenth of one to start."""
 
 
 class RecurrentOutput(NamedTuple):
@@ -185,6 +148,21 @@ class BiLm(torch.nn.Module):
         """Makes any use of this biLM fail with `complaint` until weights are loaded into it."""
         self._awaiting_weights = complaint
 
+    def zero_state(self, batch_size: int) -> BiLmState:
+        layers = [
+            [layer.zero_state(batch_size) for layer in cast(Iterable[ProjectedLstm], direction)]
+            for direction in (self.forward_layers, self.backward_layers)
+        ]
+        return BiLmState(*layers)
+
+    def _drops(self) -> bool:
+        return self.training and self.dropout.p > 0
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a sentence gives the same vectors each time, as long as the weights are the same."""
+        return not (self.stateful or self._drops())
+
     def token_layer(self, character_ids: torch.Tensor) -> torch.Tensor:
         """The context-independent vectors of character ids of any leading shape."""
         self._check_width(character_ids)
@@ -206,71 +184,40 @@ class BiLm(torch.nn.Module):
         `lengths`, (batch_size,), ends rows early: their later outputs are zero and their state stays. `state` is where
         to start, zeros by default. `resets`, (batch_size, num_steps) bool, lets a row start from zeros again at a step.
         """
-        order = None
-        num_active = [forward_inputs.size(0)] * forward_inputs.size(1)
-        if lengths is not None:
-            # Longest first, so that the rows still running at any step are a prefix of the batch.
-            sorted_lengths, order = lengths.sort(descending=True, stable=True)
-            steps = torch.arange(forward_inputs.size(1), device=lengths.device)
-            num_active = (sorted_lengths > steps.unsqueeze(1)).sum(dim=1).tolist()
+        batch_size, num_steps, _ = forward_inputs.shape
+        rows = Rows.by_length(batch_size, num_steps, lengths)
+        state = state or self.zero_state(batch_size)
+        run_layers = partial(self._run_layers, num_active=rows.num_active, keep=rows.keep(resets, forward_inputs.dtype))
+        forward, backward = run_directions(
+            run_layers,
+            Direction(self.forward_layers, *rows.sort(forward_inputs, state.forward)),
+            Direction(self.backward_layers, *rows.sort(backward_inputs, state.backward)),
+            rows.num_active,
+            may_thread=not self._drops(),
+        )
+        forward, backward = rows.restore(*forward), rows.restore(*backward)
+        return RecurrentOutput(forward[0], backward[0], BiLmState(forward[1], backward[1]).detach())
 
-        def run_forward() -> _DirectionOutput:
-            return self._run_direction(
-                self.forward_layers, forward_inputs, num_active, order, state and state.forward, resets
-            )
-
-        def run_backward() -> _DirectionOutput:
-            return self._run_direction(
-                self.backward_layers, backward_inputs, num_active, order, state and state.backward, resets
-            )
-
-        if self._is_worth_two_threads(forward_inputs, num_positions=sum(num_active)):
-            (forward, forward_state), (backward, backward_state) = side_by_side(run_forward, run_backward)
-        else:
-            (forward, forward_state), (backward, backward_state) = run_forward(), run_backward()
-        return RecurrentOutput(forward, backward, BiLmState(forward_state, backward_state).detach())
-
-    def _is_worth_two_threads(self, inputs: torch.Tensor, num_positions: int) -> bool:
-        """With gradients there is nothing to gain, as autograd goes back through both in one thread."""
-        if not inputs.is_cpu or torch.get_num_threads() < 2 or (self.training and self.dropout.p > 0):
-            return False
-        layers = cast(Iterable[ProjectedLstm], self.forward_layers)
-        if any(layer.needs_gradient(inputs) for layer in layers):
-            return False
-        num_weights = sum(parameter.numel() for parameter in self.forward_layers.parameters())
-        return num_positions * num_weights >= _LEAST_MULTIPLY_ADDS_PER_THREAD
-
-    def _run_direction(
+    def _run_layers(
         self,
-        layers: torch.nn.ModuleList,
+        layers: Iterable[Callable],
         inputs: torch.Tensor,
+        states: List[LstmState],
         num_active: List[int],
-        order: Optional[torch.Tensor],
-        states: Optional[List[LstmState]],
-        resets: Optional[torch.Tensor],
-    ) -> _DirectionOutput:
-        batch_size = inputs.size(0)
-        restore = None if order is None else order.argsort()
-        states = states or [layer.zero_state(batch_size) for layer in cast(Iterable[ProjectedLstm], layers)]
-        if order is not None:
-            inputs = inputs[order]
-            states = [LstmState(state.hidden[order], state.cell[order]) for state in states]
-            resets = None if resets is None else resets[order]
-        # Shape: (num_steps, batch_size, projection_dim)
-        steps_first = inputs.transpose(0, 1)
-        steps_first_resets = None if resets is None else resets.t()
-        outputs, new_states = [], []
+        keep: Optional[torch.Tensor],
+    ) -> Tuple[List[torch.Tensor], List[LstmState]]:
+        """Each layer's outputs, (..., num_steps, batch_size, projection_dim), and last state. From the second on, a
+        layer's inputs are added to its outputs.
+        """
+        outputs, last_states = [], []
         for index, (layer, state) in enumerate(zip(layers, states, strict=True)):
-            layer_inputs = self.dropout(steps_first)
-            steps_first, new_state = layer(layer_inputs, state, num_active, steps_first_resets)
+            layer_inputs = self.dropout(inputs)
+            inputs, last_state = layer(layer_inputs, state, num_active, keep)
             if index > 0 and self.options.use_skip_connections:
-                steps_first = steps_first + layer_inputs
-            output = steps_first.transpose(0, 1)
-            outputs.append(output if restore is None else output[restore])
-            new_states.append(
-                new_state if restore is None else LstmState(new_state.hidden[restore], new_state.cell[restore])
-            )
-        return outputs, new_states
+                inputs = inputs + layer_inputs
+            outputs.append(inputs)
+            last_states.append(last_state)
+        return outputs, last_states
 
     def forward(self, character_ids: torch.Tensor) -> BiLmOutput:
         """All layers of a batch of sentences, given as (batch_size, num_tokens, max_characters_per_token), zeros for
@@ -280,10 +227,10 @@ class BiLm(torch.nn.Module):
         character_ids, lengths = self._add_boundaries(character_ids)
         steps = torch.arange(character_ids.size(1), device=lengths.device)
         mask = steps < lengths.unsqueeze(1)
-        tokens, lengths, duplicates = self._embed_tokens(character_ids, lengths)
+        tokens, lengths, places = self._embed_tokens(character_ids, lengths)
         layers = self._contextualise(tokens, lengths)
-        if duplicates is not None:
-            layers = layers[:, duplicates]
+        if places is not None:
+            layers = layers[:, places]
         return BiLmOutput(layers * mask.unsqueeze(-1), mask)
 
     def _add_boundaries(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -298,32 +245,26 @@ class BiLm(torch.nn.Module):
         self, character_ids: torch.Tensor, lengths: torch.Tensor
     ) -> Tuple[torch.Tensor, torch.Tensor, Optional[torch.Tensor]]:
         """The token vectors of the sentences that have to be run, their lengths, and each row's place among those
-        sentences.
+        sentences if they aren't the rows themselves.
 
         On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run
         once. On a GPU finding repetitions would make the host wait, and costs more than it saves.
         """
         if not character_ids.is_cpu:
             return self.token_layer(character_ids), lengths, None
-        batch_size, num_steps, num_characters = character_ids.shape
-        types, type_ids = unique_rows(character_ids.reshape(-1, num_characters))
-        type_ids = type_ids.view(batch_size, num_steps)
-        duplicates = None
-        if not self.stateful and not (self.training and self.dropout.p > 0):
-            sentences, inverse = unique_rows(type_ids)
-            if len(sentences) < batch_size:
-                type_ids, duplicates = sentences, inverse
-                lengths = lengths.new_empty(len(sentences)).scatter_(0, inverse, lengths)
-        return functional.embedding(type_ids, self.type_vectors(types)), lengths, duplicates
+        types, sentences = distinct_words(character_ids)
+        places = None
+        if self.is_repeatable:
+            sentences, lengths, places = distinct_sentences(sentences, lengths)
+        return functional.embedding(sentences, self.type_vectors(types)), lengths, places
 
     def type_vectors(self, types: torch.Tensor) -> torch.Tensor:
         """The token layer of different words' character ids, (num_types, max_characters_per_token), from the token
         cache where it may be used.
         """
         weights = list(self.character_cnn.parameters())
-        is_frozen = not any(weight.requires_grad or weight.is_inference() for weight in weights)
         is_exact = types.is_cpu and not torch.is_autocast_enabled("cpu")
-        if self.training or not is_frozen or not is_exact or self.token_cache.megabytes == 0:
+        if not is_exact or not are_frozen(weights) or self.token_cache.megabytes == 0:
             return self.token_layer(types)
         return self.token_cache.vectors(types, self.token_layer, weights)
 

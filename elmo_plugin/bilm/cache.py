@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import torch
 from allennlp.common import Registrable
@@ -20,6 +20,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
 
 from elmo_plugin.bilm.bilm import BiLm, BiLmOutput
+from elmo_plugin.bilm.frozen import Snapshot, are_frozen
 from elmo_plugin.bilm.layer_store import LayerStore
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class LayerCache(Registrable):
 
     It steps aside, and the biLM is simply run, where the same sentence may give other vectors the next time: if the
     biLM has a parameter that requires a gradient, runs with dropout, or is stateful. If the biLM's weights change, what
-    was computed with the old ones is forgotten. (A write through a parameter's `.data` is a change that isn't seen.)
+    was computed with the old ones is forgotten; see `Snapshot` for what is seen of that.
 
     Entries are on the host. With a GPU, the host waits for a batch's character ids, and for nothing else: what is found
     goes to the GPU in one copy, what the biLM computes stays there, and only what is to be kept comes back, once.
@@ -53,14 +54,15 @@ class LayerCache(Registrable):
         self.megabytes = megabytes
         self.float16 = float16
         self.is_full = False
-        self._weights: Optional[Tuple] = None
+        self._snapshot: Optional[Snapshot] = None
+        self._precision = ""
         self._num_asked = self._num_missing = 0
         self._num_bytes_refused = 0
         self._has_said_what_would_do = False
 
     def run(self, bilm: BiLm, character_ids: torch.Tensor) -> BiLmOutput:
         """What `bilm(character_ids)` gives, in the precision of its weights."""
-        if self.megabytes == 0 or not is_frozen(bilm):
+        if self.megabytes == 0 or not (bilm.is_repeatable and are_frozen(bilm.parameters())):
             return bilm(character_ids)
         self._notice_weights(bilm)
         packing = _Packing.of(bilm)
@@ -116,13 +118,9 @@ class LayerCache(Registrable):
             self._num_bytes_refused += sum(lengths) * bytes_per_token
 
     def _notice_weights(self, bilm: BiLm) -> None:
-        weights = (
-            bilm.precision,
-            *((id(weight), weight._version, weight.data_ptr()) for weight in bilm.parameters()),
-        )
-        if weights != self._weights:
+        if self._snapshot is None or bilm.precision != self._precision or not self._snapshot.is_of(bilm.parameters()):
             self._forget()
-            self._weights = weights
+            self._snapshot, self._precision = Snapshot(bilm.parameters()), bilm.precision
             self.is_full = False
 
     def _size(self, num_sentences: int) -> str:
@@ -130,7 +128,7 @@ class LayerCache(Registrable):
         return f"{megabytes:,.1f} of {self.megabytes:,.0f} MB{', full' * self.is_full}; {num_sentences:,} sentences"
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_weights": None, "is_full": False}
+        return {**self.__dict__, "_snapshot": None, "is_full": False}
 
     # ---- What a store has to do ----
 
@@ -255,15 +253,6 @@ def _quarter_of_memory() -> float:
     """In megabytes, for one of the processes that train together."""
     num_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return num_bytes / 4 / _BYTES_A_MEGABYTE / (torch.distributed.get_world_size() if is_distributed() else 1)
-
-
-def is_frozen(bilm: BiLm) -> bool:
-    """Whether a sentence gives the same vectors each time, and whether it would be noticed if it no longer did: torch
-    doesn't count the changes of weights that were made in inference mode.
-    """
-    drops = bilm.training and bilm.dropout.p > 0
-    can_change = any(weight.requires_grad or weight.is_inference() for weight in bilm.parameters())
-    return not (bilm.stateful or drops or can_change)
 
 
 def fingerprint(bilm: BiLm, context: str = "") -> bytes:

@@ -4,7 +4,7 @@ from typing import Callable, Dict, Iterable, List, Optional
 
 import torch
 
-from elmo_plugin.bilm.products import Watch
+from elmo_plugin.bilm.frozen import Snapshot
 
 _BYTES_PER_KEY = 400
 """About what a word's characters take as a key, with its share of the dictionary."""
@@ -23,7 +23,7 @@ class TokenCache:
         self.megabytes = megabytes
         self._rows: Dict[bytes, int] = {}
         self._vectors: Optional[torch.Tensor] = None
-        self._watch: Optional[Watch] = None
+        self._snapshot: Optional[Snapshot] = None
 
     def __reduce__(self):
         return TokenCache, (self.megabytes,)
@@ -32,7 +32,7 @@ class TokenCache:
         return len(self._rows)
 
     def clear(self) -> None:
-        self._rows, self._vectors, self._watch = {}, None, None
+        self._rows, self._vectors, self._snapshot = {}, None, None
 
     def vectors(
         self,
@@ -60,11 +60,9 @@ class TokenCache:
         return vectors
 
     def _forget_if_changed(self, weights: List[torch.Tensor]) -> None:
-        if self._watch is not None and not self._watch.unchanged(weights):
+        if self._snapshot is None or not self._snapshot.is_of(weights):
             self.clear()
-        if self._watch is None:
-            with torch.inference_mode(False):
-                self._watch = Watch(weights)
+            self._snapshot = Snapshot(weights)
 
     def _admit(self, keys: List[bytes], computed: torch.Tensor) -> None:
         if self._vectors is None:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from elmo_plugin.bilm import BiLmOptions, char_cnn
+from elmo_plugin.bilm import BiLmOptions, char_tables
 from elmo_plugin.bilm.char_cnn import CharacterCnn
 from elmo_plugin.characters import CharacterMapping
 
@@ -36,7 +36,7 @@ def some_ids():
 
 @pytest.mark.parametrize("numbers_at_once", [1, 100, 10**6])
 def test_looking_windows_up_equals_convolving_gradients_included(numbers_at_once, monkeypatch):
-    monkeypatch.setattr(char_cnn, "_MAX_WINDOW_NUMBERS", numbers_at_once)
+    monkeypatch.setattr(char_tables, "_MAX_WINDOW_NUMBERS", numbers_at_once)
     torch.manual_seed(0)
     cnn = CharacterCnn(
         BiLmOptions(
@@ -67,7 +67,7 @@ def test_short_words_make_less_work():
     words = ["", "ab", "abcdef", "abcdefghijkl"]
     # The word's own marks count, and one window behind it stands for all others.
     ids = torch.tensor([CharacterMapping(9).ids(word) for word in words])
-    assert CharacterCnn._num_windows(ids).tolist() == [3, 5, 9, 9]
+    assert char_tables._num_windows(ids).tolist() == [3, 5, 9, 9]
 
 
 def test_weights_that_are_no_numbers_give_vectors_that_are_none():

@@ -2,7 +2,8 @@ import pytest
 import torch
 from allennlp.modules.lstm_cell_with_projection import LstmCellWithProjection
 
-from elmo_plugin.bilm import products, projected_lstm
+from elmo_plugin.bilm import frozen, recurrence
+from elmo_plugin.bilm.directions import Rows
 from elmo_plugin.bilm.projected_lstm import LstmState, ProjectedLstm
 
 LENGTHS = [7, 5, 5, 1]
@@ -10,6 +11,10 @@ LENGTHS = [7, 5, 5, 1]
 
 def as_num_active(lengths):
     return [sum(length > step for length in lengths) for step in range(max(lengths))]
+
+
+def as_keep(resets, num_active):
+    return Rows(num_active, torch.arange(resets.size(1))).keep(resets.t(), torch.float32)
 
 
 @pytest.fixture
@@ -63,12 +68,13 @@ def test_the_hand_written_gradient_is_right(projection_dim, with_resets, assert_
     inputs = torch.randn(5, 3, 3, dtype=torch.double, requires_grad=True)
     hidden = (torch.randn(3, projection_dim, dtype=torch.double) * 0.1).requires_grad_()
     cell = (torch.randn(3, 4, dtype=torch.double) * 0.1).requires_grad_()
-    resets = torch.rand(5, 3) < 0.4 if with_resets else None
+    num_active = [3, 3, 2, 1, 0]
+    keep = as_keep(torch.rand(5, 3) < 0.4, num_active).double() if with_resets else None
 
     weights = [torch.randn(size, dtype=torch.double) for size in ((5, 3, projection_dim), (3, projection_dim), (3, 4))]
 
     def loss():
-        outputs, state = lstm(inputs, LstmState(hidden, cell), [3, 3, 2, 1, 0], resets)
+        outputs, state = lstm(inputs, LstmState(hidden, cell), num_active, keep)
         return sum((tensor * weight).sum() for tensor, weight in zip((outputs, *state), weights, strict=True))
 
     assert_gradients_are_finite_differences(loss, (inputs, hidden, cell, *lstm.parameters()))
@@ -83,12 +89,12 @@ def test_a_second_backward_pass_through_the_same_graph_is_refused(lstm):
 
 def test_without_gradients_the_numbers_are_the_same_in_any_blocks(lstm, monkeypatch):
     inputs = torch.randn(7, 4, 3)
-    resets = torch.rand(7, 4) < 0.3
-    with_gradients = lstm(inputs, lstm.zero_state(4), as_num_active(LENGTHS), resets)
+    keep = as_keep(torch.rand(7, 4) < 0.3, as_num_active(LENGTHS))
+    with_gradients = lstm(inputs, lstm.zero_state(4), as_num_active(LENGTHS), keep)
     for numbers in (1, 2 * 4 * 20, 10**9):
-        monkeypatch.setattr(projected_lstm, "_MAX_GATE_NUMBERS", numbers)
+        monkeypatch.setattr(recurrence, "_MAX_GATE_NUMBERS", numbers)
         with torch.no_grad():
-            without = lstm(inputs, lstm.zero_state(4), as_num_active(LENGTHS), resets)
+            without = lstm(inputs, lstm.zero_state(4), as_num_active(LENGTHS), keep)
         torch.testing.assert_close(without, with_gradients, atol=1e-6, rtol=0)
 
 
@@ -115,7 +121,7 @@ def test_autocast_keeps_the_recurrence_in_single_precision(lstm):
 
 @pytest.mark.parametrize("lengths", [LENGTHS, [3]], ids=["a batch", "one row"])
 def test_laid_out_weights_change_no_number(lstm, monkeypatch, lengths):
-    monkeypatch.setattr(products, "_LEAST_PACKED_NUMBERS", 0)
+    monkeypatch.setattr(frozen, "_LEAST_PACKED_NUMBERS", 0)
     inputs = torch.randn(8, len(lengths), 3)  # one step more than the longest row has
     num_active = [*as_num_active(lengths), *[0] * (8 - max(lengths))]
     expected = lstm(inputs, lstm.zero_state(len(lengths)), num_active)
@@ -126,8 +132,8 @@ def test_laid_out_weights_change_no_number(lstm, monkeypatch, lengths):
 
 def test_rows_that_have_ended_take_no_part_in_the_input_multiply(lstm, monkeypatch):
     rows = []
-    original = torch.nn.functional.linear
-    monkeypatch.setattr(torch.nn.functional, "linear", lambda x, *rest: rows.append(len(x)) or original(x, *rest))
+    original = torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda bias, x, *rest: rows.append(len(x)) or original(bias, x, *rest))
     with torch.no_grad():
         lstm(torch.randn(7, 4, 3), lstm.zero_state(4), as_num_active(LENGTHS))
     assert rows == [sum(LENGTHS)]

@@ -1,0 +1,222 @@
+"""The four functions of `lstm_cell.py` as one GPU kernel each, in Triton.
+
+On a GPU a step takes longer to launch than to compute, and torch's operations would be ten launches forward and a dozen
+back. Numbers are read and written as they are stored, and computed with in float32.
+"""
+
+from typing import Any, Optional, Sequence
+
+import torch
+
+try:
+    import triton
+    from triton import language as tl
+except ImportError:
+    triton = None
+
+_BLOCK = 1024
+"""How many numbers a program works on."""
+
+
+if triton is not None:
+
+    @triton.jit
+    def _sigmoid(x):
+        return 1.0 / (1.0 + tl.exp(-x))
+
+    @triton.jit
+    def _tanh(x):
+        return 2.0 / (1.0 + tl.exp(-2.0 * x)) - 1.0
+
+    @triton.jit
+    def _clipped(x, clip):
+        # What isn't a number stays so, unlike with minimum and maximum.
+        return tl.where(x > clip, clip, tl.where(x < -clip, -clip, x))
+
+    @triton.jit
+    def _kept(keep, row, num_rows, mask):
+        # The same for all directions.
+        return tl.load(keep + row % num_rows, mask).to(tl.float32)
+
+    @triton.jit
+    def _place_of_gates(row, column, num_rows, dim, direction_stride):
+        return (row // num_rows).to(tl.int64) * direction_stride + (row % num_rows) * 4 * dim + column
+
+    @triton.jit
+    def _next_cell(
+        gates,
+        cell,
+        keep,
+        new_cell,
+        tanh_cell,
+        unprojected,
+        num_numbers,
+        num_rows,
+        dim,
+        direction_stride,
+        clip,
+        HAS_KEEP: tl.constexpr,
+        HAS_CLIP: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = place < num_numbers
+        row, column = place // dim, place % dim
+        at = gates + _place_of_gates(row, column, num_rows, dim, direction_stride)
+        i = _sigmoid(tl.load(at, mask).to(tl.float32))
+        j = _tanh(tl.load(at + dim, mask).to(tl.float32))
+        f = _sigmoid(tl.load(at + 2 * dim, mask).to(tl.float32))
+        o = _sigmoid(tl.load(at + 3 * dim, mask).to(tl.float32))
+        met = tl.load(cell + place, mask).to(tl.float32)
+        if HAS_KEEP:
+            met = met * _kept(keep, row, num_rows, mask)
+        c = f * met + i * j
+        if HAS_CLIP:
+            c = _clipped(c, clip)
+        t = _tanh(c)
+        tl.store(at, i, mask)
+        tl.store(at + dim, j, mask)
+        tl.store(at + 2 * dim, f, mask)
+        tl.store(at + 3 * dim, o, mask)
+        tl.store(new_cell + place, c, mask)
+        # In this order, since the two may be one place.
+        tl.store(tanh_cell + place, t, mask)
+        tl.store(unprojected + place, t * o, mask)
+
+    @triton.jit
+    def _next_state(
+        hidden,
+        next_keep,
+        met_hidden,
+        num_numbers,
+        num_rows,
+        dim,
+        clip,
+        HAS_KEEP: tl.constexpr,
+        HAS_CLIP: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = place < num_numbers
+        h = tl.load(hidden + place, mask).to(tl.float32)
+        if HAS_CLIP:
+            h = _clipped(h, clip)
+            tl.store(hidden + place, h, mask)
+        if HAS_KEEP:
+            tl.store(met_hidden + place, h * _kept(next_keep, place // dim, num_rows, mask), mask)
+
+    @triton.jit
+    def _state_gradient(
+        grad_met,
+        next_keep,
+        grad_output,
+        hidden,
+        grad_projected,
+        num_numbers,
+        num_rows,
+        dim,
+        clip,
+        HAS_KEEP: tl.constexpr,
+        HAS_CLIP: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = place < num_numbers
+        g = tl.load(grad_met + place, mask).to(tl.float32)
+        if HAS_KEEP:
+            g = g * _kept(next_keep, place // dim, num_rows, mask)
+        g += tl.load(grad_output + place, mask).to(tl.float32)
+        if HAS_CLIP:
+            h = tl.load(hidden + place, mask).to(tl.float32)
+            g = tl.where((h > -clip) & (h < clip), g, 0.0)
+        tl.store(grad_projected + place, g, mask)
+
+    @triton.jit
+    def _cell_gradient(
+        gates,
+        grad_unprojected,
+        grad_cell,
+        cell,
+        keep,
+        new_cell,
+        tanh_cell,
+        num_numbers,
+        num_rows,
+        dim,
+        direction_stride,
+        clip,
+        HAS_KEEP: tl.constexpr,
+        HAS_CLIP: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = place < num_numbers
+        row, column = place // dim, place % dim
+        at = gates + _place_of_gates(row, column, num_rows, dim, direction_stride)
+        i, j = tl.load(at, mask).to(tl.float32), tl.load(at + dim, mask).to(tl.float32)
+        f, o = tl.load(at + 2 * dim, mask).to(tl.float32), tl.load(at + 3 * dim, mask).to(tl.float32)
+        t = tl.load(tanh_cell + place, mask).to(tl.float32)
+        g = tl.load(grad_unprojected + place, mask).to(tl.float32)
+        met = tl.load(cell + place, mask).to(tl.float32)
+        gc = tl.load(grad_cell + place, mask).to(tl.float32) + g * o * (1.0 - t * t)
+        if HAS_CLIP:
+            c = tl.load(new_cell + place, mask).to(tl.float32)
+            gc = tl.where((c > -clip) & (c < clip), gc, 0.0)
+        to_met = gc * f
+        if HAS_KEEP:
+            kept = _kept(keep, row, num_rows, mask)
+            met, to_met = met * kept, to_met * kept
+        tl.store(at, gc * j * i * (1.0 - i), mask)
+        tl.store(at + dim, gc * i * (1.0 - j * j), mask)
+        tl.store(at + 2 * dim, gc * met * f * (1.0 - f), mask)
+        tl.store(at + 3 * dim, g * t * o * (1.0 - o), mask)
+        tl.store(grad_cell + place, to_met, mask)
+
+
+def next_cell_(gates, cell, keep, clip, new_cell, tanh_cell, unprojected) -> None:
+    tensors = gates, cell, cell if keep is None else keep, new_cell, tanh_cell, unprojected
+    _launch(_next_cell, tensors, like=cell, clip=clip, keep=keep, gates=gates)
+
+
+def next_state_(hidden, clip, next_keep, met_hidden) -> None:
+    if clip is not None or next_keep is not None:
+        tensors = hidden, hidden if next_keep is None else next_keep, met_hidden
+        _launch(_next_state, tensors, like=hidden, clip=clip, keep=next_keep)
+
+
+def state_gradient_(grad_met, next_keep, grad_output, hidden, clip, grad_projected) -> None:
+    tensors = grad_met, hidden if next_keep is None else next_keep, grad_output, hidden, grad_projected
+    _launch(_state_gradient, tensors, like=hidden, clip=clip, keep=next_keep)
+
+
+def cell_gradient_(gates, grad_unprojected, grad_cell, cell, keep, clip, new_cell, tanh_cell, scratch) -> None:
+    tensors = gates, grad_unprojected, grad_cell, cell, cell if keep is None else keep, new_cell, tanh_cell
+    _launch(_cell_gradient, tensors, like=cell, clip=clip, keep=keep, gates=gates)
+
+
+def _launch(
+    kernel: Any,
+    tensors: Sequence[torch.Tensor],
+    like: torch.Tensor,
+    clip: Optional[float],
+    keep: Optional[torch.Tensor],
+    gates: Optional[torch.Tensor] = None,
+) -> None:
+    """Runs a kernel on the numbers of `like`, (..., num_rows, dim). All tensors are contiguous but the gates, whose
+    directions may lie apart.
+    """
+    for tensor in tensors:
+        if tensor is not gates and not tensor.is_contiguous():
+            raise ValueError(f"a kernel's tensors have to be contiguous, but one has strides {tensor.stride()}")
+    strides = [] if gates is None else [gates.stride(0) if gates.dim() == 3 else 0]
+    kernel[(triton.cdiv(like.numel(), _BLOCK),)](
+        *tensors,
+        like.numel(),
+        like.size(-2),
+        like.size(-1),
+        *strides,
+        0.0 if clip is None else clip,
+        HAS_KEEP=keep is not None,
+        HAS_CLIP=clip is not None,
+        BLOCK=_BLOCK,
+    )

@@ -1,0 +1,266 @@
+"""The steps of an LSTM with a projected state, with gradients and without.
+
+Only W_h h and the gates are sequential. The input's part is one matrix multiply over the whole sequence; in the
+backward pass the weights' gradients are one multiply each over the whole sequence too, which is why the recurrence is
+its own autograd function: autograd would do them step by step.
+
+Tensors are (..., batch_size, dim) at a step, where in front there may be a dimension for the directions that are run
+together. Rows are sorted by length, so that at each step the rows still running are a prefix of the batch and no step
+computes padding.
+"""
+
+from types import ModuleType
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+
+from elmo_plugin.bilm import lstm_cell
+from elmo_plugin.bilm.frozen import Product, TransposedProduct
+from elmo_plugin.bilm.lstm_cell import Clips, LstmState
+from elmo_plugin.processor import has_avx512
+
+_MAX_GATE_NUMBERS = 2**24
+"""How many gate pre-activations are held at once without gradients: 64 MB of float32."""
+
+
+class LstmWeights(NamedTuple):
+    """The weights of a layer; or those of two layers that run together, in front of each other."""
+
+    input: torch.Tensor  # (..., 4 * cell_dim, input_dim)
+    state: torch.Tensor  # (..., 4 * cell_dim, projection_dim)
+    bias: torch.Tensor  # (..., 4 * cell_dim)
+    projection: Optional[torch.Tensor]  # (..., projection_dim, cell_dim)
+
+
+LayOut = Callable[[str, torch.Tensor], Product]
+"""From the name and value of a weight to the way to multiply by it."""
+
+
+def run_lstm(
+    weights: LstmWeights,
+    clips: Clips,
+    inputs: torch.Tensor,
+    state: LstmState,
+    num_active: List[int],
+    keep: Optional[torch.Tensor],
+    lay_out: LayOut = lambda name, weight: Product(weight),
+) -> Tuple[torch.Tensor, LstmState]:
+    """The outputs for inputs (..., num_steps, batch_size, dim), zeros for rows that had ended, and the last state.
+
+    Without gradients the gates of only a block of steps are held at once, so that memory stays flat over long
+    sequences. Under autocast the multiply of the inputs runs in half precision, the recurrence stays in float32.
+    """
+    if needs_gradient(inputs, *state, *weights):
+        gates = _at_least_float32(Product(weights.input).plus(weights.bias, inputs.flatten(-3, -2)))
+        gates = gates.unflatten(-2, inputs.shape[-3:-1])
+        with torch.autocast(inputs.device.type, enabled=False):
+            # The gates belong to nobody else, and the multiply's backward pass doesn't need them.
+            outputs, *last = Recurrence.apply(gates, weights.state, weights.projection, *state, num_active, keep, clips)
+        return outputs.movedim(0, -3), LstmState(*last)
+    block_outputs = []
+    steps_per_block = max(1, _MAX_GATE_NUMBERS // max(1, inputs[..., 0, :, 0].numel() * weights.bias.size(-1)))
+    for start in range(0, inputs.size(-3), steps_per_block):
+        block = slice(start, start + steps_per_block)
+        gates = _gates_of_running_rows(weights, inputs[..., block, :, :], num_active[block], lay_out)
+        with torch.autocast(inputs.device.type, enabled=False):
+            products = Products(
+                lay_out("state", weights.state),
+                None if weights.projection is None else lay_out("projection", weights.projection),
+            )
+            trace = run_steps(gates, products, state, None if keep is None else keep[block], clips, record=False)
+        state = trace.final_state()
+        block_outputs.append(_clear_ended_rows_(trace.hiddens[1:], num_active[block]))
+    return torch.cat(block_outputs).movedim(0, -3), state
+
+
+def needs_gradient(*tensors: Optional[torch.Tensor]) -> bool:
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+def _gates_of_running_rows(
+    weights: LstmWeights, inputs: torch.Tensor, num_active: List[int], lay_out: LayOut
+) -> Sequence[torch.Tensor]:
+    """The inputs' part of the gates, step by step, each (..., num_running, 4 * cell_dim)."""
+    if min(num_active) == inputs.size(-2):
+        running = inputs.flatten(-3, -2)
+    else:
+        running = torch.cat([step[:active] for step, active in zip(inputs, num_active, strict=True)])
+    gates = lay_out("input", weights.input).plus(weights.bias, running)
+    return _at_least_float32(gates).split(num_active, dim=-2)
+
+
+def _at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+class Products(NamedTuple):
+    """The two weights of the recurrence, ready to be multiplied."""
+
+    state: Product
+    projection: Optional[Product]
+
+
+class Trace(NamedTuple):
+    """What each step met and gave. The first of `hiddens` and `cells` is the state before the first step."""
+
+    hiddens: torch.Tensor  # (num_steps + 1, ..., batch_size, projection_dim)
+    met_hiddens: torch.Tensor  # the same after resets
+    cells: torch.Tensor  # (num_steps + 1, ..., batch_size, cell_dim)
+    tanh_cells: torch.Tensor  # (num_steps, ..., batch_size, cell_dim)
+    unprojected: torch.Tensor  # (num_steps, ..., batch_size, cell_dim)
+
+    def final_state(self) -> LstmState:
+        return LstmState(self.hiddens[-1].clone(), self.cells[-1].clone())
+
+
+def run_steps(
+    step_gates: Sequence[torch.Tensor],
+    products: Products,
+    state: LstmState,
+    keep: Optional[torch.Tensor],
+    clips: Clips,
+    record: bool,
+) -> Trace:
+    """Runs from `state`. `step_gates` are the inputs' part of each step's gates, biases included, of the rows that are
+    still running; they turn into activations. Without `record`, only `hiddens` holds more than the last step.
+    """
+    arithmetic = _arithmetic_for(state.cell)
+    trace = _room_for(step_gates, state, keep, record)
+    for step, gates in enumerate(step_gates):
+        running, ended = slice(gates.size(-2)), slice(gates.size(-2), state.hidden.size(-2))
+        if running.stop > 0:
+            hidden, unprojected = trace.hiddens[step + 1, ..., running, :], trace.unprojected[step, ..., running, :]
+            products.state.add_to_(gates, trace.met_hiddens[step, ..., running, :])
+            arithmetic.next_cell_(
+                gates,
+                trace.cells[step, ..., running, :],
+                _of_step(keep, step, running),
+                clips.cell,
+                trace.cells[step + 1, ..., running, :],
+                trace.tanh_cells[step, ..., running, :],
+                unprojected,
+            )
+            if products.projection is None:
+                hidden.copy_(unprojected)
+            else:
+                products.projection.write_to_(hidden, unprojected)
+            next_met = trace.met_hiddens[step + 1, ..., running, :]
+            arithmetic.next_state_(hidden, clips.projection, _of_step(keep, step + 1, running), next_met)
+        if ended.start < ended.stop:
+            # Rows that have ended keep their state, for the final one.
+            trace.hiddens[step + 1, ..., ended, :] = trace.hiddens[step, ..., ended, :]
+            trace.cells[step + 1, ..., ended, :] = trace.cells[step, ..., ended, :]
+    return trace
+
+
+def _of_step(keep: Optional[torch.Tensor], step: int, running: slice) -> Optional[torch.Tensor]:
+    """(num_running, 1); None where nothing is reset, as behind the last step."""
+    return None if keep is None or step == len(keep) else keep[step, running]
+
+
+def _room_for(
+    step_gates: Sequence[torch.Tensor], state: LstmState, keep: Optional[torch.Tensor], record: bool
+) -> Trace:
+    num_steps, (hidden, cell) = len(step_gates), state
+    # Rows that have ended leave gaps, which have to be zero.
+    has_gaps = num_steps > 0 and step_gates[-1].size(-2) < hidden.size(-2)
+    new = torch.Tensor.new_zeros if has_gaps else torch.Tensor.new_empty
+
+    def room(num: int, like: torch.Tensor) -> torch.Tensor:
+        """Of its own for each step; or one that all steps share, the same memory `num` times."""
+        return new(like, (num, *like.shape)) if record else new(like, (1, *like.shape)).expand(num, *like.shape)
+
+    hiddens, cells = new(hidden, (num_steps + 1, *hidden.shape)), room(num_steps + 1, cell)
+    hiddens[0], cells[0] = hidden, cell
+    met_hiddens = hiddens
+    if keep is not None:
+        met_hiddens = room(num_steps + 1, hidden)
+        torch.mul(hidden, keep[0], out=met_hiddens[0])
+    tanh_cells = room(num_steps, cell)
+    # Where nothing is recorded, what is projected may take the place of what it is made of.
+    return Trace(hiddens, met_hiddens, cells, tanh_cells, room(num_steps, cell) if record else tanh_cells)
+
+
+def _arithmetic_for(tensor: torch.Tensor) -> ModuleType:
+    """The four functions of a step: kernels on a GPU where Triton is installed, torch's operations elsewhere."""
+    if tensor.is_cuda and tensor.dtype != torch.float64:
+        from elmo_plugin.bilm import lstm_kernels
+
+        if lstm_kernels.triton is not None:
+            return lstm_kernels
+    return lstm_cell
+
+
+def _clear_ended_rows_(outputs: torch.Tensor, num_active: List[int]) -> torch.Tensor:
+    """(num_steps, ..., batch_size, projection_dim), with zeros for rows that had ended."""
+    for output, active in zip(outputs, num_active, strict=True):
+        if active < output.size(-2):
+            output[..., active:, :] = 0.0
+    return outputs
+
+
+class Recurrence(torch.autograd.Function):
+    """`run_steps` with a hand-written backward pass, on gates (..., num_steps, batch_size, 4 * cell_dim).
+
+    The gates are overwritten, by the activations and then by the gradients. (A second backward pass through the same
+    graph fails: torch finds them changed.)
+    """
+
+    @staticmethod
+    def forward(ctx, gates, state_weight, projection_weight, hidden, cell, num_active, keep, clips):
+        # With AVX-512 both are multiplied faster the other way round in memory.
+        kind = TransposedProduct if gates.is_cpu and has_avx512() else Product
+        products = Products(kind(state_weight), None if projection_weight is None else kind(projection_weight))
+        step_gates = [step[..., :active, :] for step, active in zip(gates.unbind(-3), num_active, strict=True)]
+        trace = run_steps(step_gates, products, LstmState(hidden, cell), keep, clips, record=True)
+        ctx.num_active, ctx.clips = num_active, clips
+        ctx.save_for_backward(gates, *trace, state_weight, projection_weight, keep)
+        return _clear_ended_rows_(trace.hiddens[1:].clone(), num_active), *trace.final_state()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_outputs, grad_final_hidden, grad_final_cell):
+        gates, *saved, state_weight, projection_weight, keep = ctx.saved_tensors
+        trace, clips, arithmetic = Trace(*saved), ctx.clips, _arithmetic_for(gates)
+        grad_hidden, grad_cell = grad_final_hidden.clone(), grad_final_cell.clone()
+        grad_outputs = grad_outputs.contiguous()
+        grad_projected = torch.zeros_like(grad_outputs)
+        scratch = torch.empty_like(gates.select(-3, 0))
+        for step, num_running in reversed(list(enumerate(ctx.num_active))):
+            running, ended = slice(num_running), slice(num_running, gates.size(-2))
+            step_gates, grad_out = gates.select(-3, step), grad_projected[step, ..., running, :]
+            arithmetic.state_gradient_(
+                grad_hidden[..., running, :],
+                _of_step(keep, step + 1, running),
+                grad_outputs[step, ..., running, :],
+                trace.hiddens[step + 1, ..., running, :],
+                clips.projection,
+                grad_out,
+            )
+            arithmetic.cell_gradient_(
+                step_gates[..., running, :],
+                grad_out if projection_weight is None else grad_out @ projection_weight,
+                grad_cell[..., running, :],
+                trace.cells[step, ..., running, :],
+                _of_step(keep, step, running),
+                clips.cell,
+                trace.cells[step + 1, ..., running, :],
+                trace.tanh_cells[step, ..., running, :],
+                scratch[..., running, :],
+            )
+            if ended.start < ended.stop:
+                step_gates[..., ended, :] = 0.0
+            torch.matmul(step_gates[..., running, :], state_weight, out=grad_hidden[..., running, :])
+        if keep is not None:
+            grad_hidden.mul_(keep[0])
+        # One multiply over all steps for each weight. Rows that had ended have zero gradients.
+        grad_state_weight = gates.flatten(-3, -2).mT @ _all_steps(trace.met_hiddens[:-1])
+        grad_projection_weight = None
+        if projection_weight is not None:
+            grad_projection_weight = _all_steps(grad_projected).mT @ _all_steps(trace.unprojected)
+        return gates, grad_state_weight, grad_projection_weight, grad_hidden, grad_cell, None, None, None
+
+
+def _all_steps(tensor: torch.Tensor) -> torch.Tensor:
+    """(num_steps, ..., batch_size, dim) -> (..., num_steps * batch_size, dim)"""
+    return tensor.movedim(0, -3).flatten(-3, -2)
