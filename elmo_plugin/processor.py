@@ -1,6 +1,8 @@
 """What is fastest on the processor at hand, where that differs from one to the next."""
 
 from functools import cache
+from types import ModuleType
+from typing import Optional
 
 import torch
 
@@ -18,3 +20,12 @@ def tanh(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     if not tensor.is_cpu or has_avx512():
         return torch.tanh(tensor, out=out)
     return torch.mul(tensor, 2.0, out=out).sigmoid_().mul_(2.0).sub_(1.0)
+
+
+def lstm_kernels_for(tensor: torch.Tensor) -> Optional[ModuleType]:
+    """`elmo_plugin.lstm_kernels`, for tensors on a GPU where Triton is installed. They compute in float32."""
+    if not tensor.is_cuda or tensor.dtype == torch.float64:
+        return None
+    from elmo_plugin import lstm_kernels
+
+    return None if lstm_kernels.triton is None else lstm_kernels

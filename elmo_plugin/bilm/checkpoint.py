@@ -7,8 +7,10 @@ entry only moves numbers about, and reading then writing gives back every datase
 import json
 import logging
 import os
+import re
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 import h5py
 import numpy
@@ -93,43 +95,80 @@ def read_options(options_file: PathOrStr) -> BiLmOptions:
         raise ConfigurationError(
             f"can't read the biLM's options file {options_file}: {error.strerror or error}"
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"the biLM's options file {options_file} isn't JSON: {error}") from error
     return BiLmOptions.from_json(options, name=str(options_file))
 
 
-def read_weights(bilm: BiLm, weight_file: PathOrStr) -> None:
-    """Fills `bilm` from an HDF5 file, or refuses the file and leaves `bilm` as it was."""
+def read(options_file: PathOrStr, weight_file: PathOrStr) -> BiLm:
+    """The biLM of a pair of files, of which the HDF5 is compared with the options before anything of their sizes is
+    built.
+    """
+    options = read_options(options_file)
+    with _opened(weight_file) as file:
+        _check_counts(file, options, str(options_file), str(weight_file))
+        datasets = _find_datasets(file, options, str(weight_file))
+        with torch.device("meta"):  # has shapes, and takes no memory
+            shapes = {name: parameter.detach() for name, parameter in BiLm(options).named_parameters()}
+        for entry in entries(options):
+            expected = entry.layout.to_file([shapes[name] for name in entry.parameters]).shape
+            _check_dataset(file[datasets[entry.dataset]], tuple(expected), str(weight_file))
+        bilm = BiLm(options)
+        parameters = dict(bilm.named_parameters())
+        for entry in entries(options):
+            array = torch.from_numpy(file[datasets[entry.dataset]][...].astype(numpy.float32, copy=False))
+            tensors = entry.layout.from_file(array, [parameters[name].shape for name in entry.parameters])
+            with torch.no_grad():
+                for name, tensor in zip(entry.parameters, tensors, strict=True):
+                    parameters[name].copy_(tensor)
+    return bilm
+
+
+@contextmanager
+def _opened(weight_file: PathOrStr) -> Iterator[h5py.File]:
     if not os.path.isfile(weight_file):
         raise ConfigurationError(f"there is no biLM weight file {weight_file}")
-    parameters = dict(bilm.named_parameters())
     try:
         with h5py.File(weight_file, "r") as file:
-            datasets = _find_datasets(file, bilm.options, str(weight_file))
-            new_values: Dict[str, torch.Tensor] = {}
-            for entry in entries(bilm.options):
-                current = [parameters[name].detach() for name in entry.parameters]
-                array = _read_dataset(
-                    file, datasets[entry.dataset], entry.layout.to_file(current).shape, str(weight_file)
-                )
-                tensors = entry.layout.from_file(array, [tensor.shape for tensor in current])
-                new_values.update(zip(entry.parameters, tensors, strict=True))
-    except OSError as error:
+            yield file
+    except (OSError, RuntimeError, KeyError) as error:
         raise ConfigurationError(
             f"{weight_file} can't be read as HDF5; it may be truncated, or something else such as a git-lfs pointer: "
             f"{error}"
         ) from error
-    with torch.no_grad():
-        for name, value in new_values.items():
-            parameters[name].copy_(value)
+
+
+_COUNTED = {
+    "lstm.n_layers": ("num_layers", r"RNN_0/RNN/(?:MultiRNNCell/Cell\d+/)?LSTMCell/W_0"),
+    "char_cnn.n_highway": ("num_highway", r"CNN_high_\d+/W_carry"),
+    "char_cnn.filters": ("num_filter_widths", r"CNN/W_cnn_\d+"),
+}
+
+
+def _check_counts(file: h5py.File, options: BiLmOptions, options_file: str, weight_file: str) -> None:
+    """Compares the sizes that decide how many datasets there are with those there are."""
+    present = _dataset_names(file)
+    for key, (attribute, pattern) in _COUNTED.items():
+        num_stated = getattr(options, attribute)
+        num_present = sum(re.fullmatch(pattern, name) is not None for name in present)
+        if num_stated != num_present:
+            raise ConfigurationError(
+                f"{options_file}: {key} makes {num_stated}, but {weight_file} holds {num_present}: correct it, or take "
+                "the options.json that belongs to the weights"
+            )
+
+
+def _dataset_names(file: h5py.File) -> List[str]:
+    names: List[str] = []
+    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    return names
 
 
 def _find_datasets(file: h5py.File, options: BiLmOptions, file_name: str) -> Dict[str, str]:
     """Where each dataset of the table stands in the file; refuses a file that lacks one, or has more layers or filters
     than stated.
     """
-    present: List[str] = []
-    file.visititems(lambda name, item: present.append(name) if isinstance(item, h5py.Dataset) else None)
+    present = _dataset_names(file)
     expected = [entry.dataset for entry in entries(options)]
     rename = _one_layer_name if options.num_layers == 1 and any("/RNN/LSTMCell/" in name for name in present) else str
     found = {dataset: rename(dataset) for dataset in expected}
@@ -148,13 +187,17 @@ def _find_datasets(file: h5py.File, options: BiLmOptions, file_name: str) -> Dic
     return found
 
 
-def _read_dataset(file: h5py.File, name: str, expected_shape: torch.Size, file_name: str) -> torch.Tensor:
-    shape = tuple(file[name].shape)
-    if shape != tuple(expected_shape):
+def _check_dataset(dataset: h5py.Dataset, expected_shape: Tuple[int, ...], file_name: str) -> None:
+    if dataset.shape != expected_shape:
         raise ConfigurationError(
-            f"{file_name}: the dataset {name!r} has shape {shape}, but the options ask for {tuple(expected_shape)}"
+            f"{file_name}: the dataset {dataset.name[1:]!r} has shape {dataset.shape}, but the options ask for "
+            f"{expected_shape}; does its options.json belong to it?"
         )
-    return torch.from_numpy(file[name][...].astype(numpy.float32, copy=False))
+    if dataset.dtype.kind != "f" or dataset.is_virtual or dataset.external:
+        raise ConfigurationError(
+            f"{file_name}: the dataset {dataset.name[1:]!r} has to hold floating point numbers of its own, but has the "
+            f"type {dataset.dtype}{', in other files' * bool(dataset.is_virtual or dataset.external)}"
+        )
 
 
 def write(bilm: BiLm, weight_file: PathOrStr, options_file: PathOrStr, compact: bool = False) -> None:

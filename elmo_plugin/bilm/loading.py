@@ -10,8 +10,8 @@ from typing import List, Optional, Union
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.bilm import checkpoint
 from elmo_plugin.bilm.bilm import BiLm
-from elmo_plugin.bilm.checkpoint import read_options, read_weights
 from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED, BiLmFiles
 
 OPTIONS_NAME, WEIGHTS_NAME = "options.json", "weights.hdf5"
@@ -85,9 +85,7 @@ def _read(place: Union[BiLmFiles, Path]) -> BiLm:
 
 def read_files(options_file: str, weight_file: str) -> BiLm:
     """The biLM of the published pair of files, each a path or a URL."""
-    bilm = BiLm(read_options(_fetch(options_file, "options_file")))
-    read_weights(bilm, _fetch(weight_file, "weight_file"))
-    return bilm
+    return checkpoint.read(_fetch(options_file, "options_file"), _fetch(weight_file, "weight_file"))
 
 
 def read_archive(archive_file: str) -> BiLm:

@@ -9,6 +9,28 @@ from elmo_plugin.characters.mapping import DEFAULT_MAX_CHARACTERS, NUM_CHARACTER
 
 ACTIVATIONS = ("relu", "tanh")
 
+LARGEST = {
+    "projection_dim": 2**16,
+    "cell_dim": 2**16,
+    "num_layers": 64,
+    "char_dim": 2**12,
+    "num_filters": 2**16,
+    "num_highway": 64,
+    "max_characters_per_token": 2**12,
+}
+"""Far beyond any biLM there is; what is larger is a mistake that would take all memory before it is noticed."""
+
+_KEYS = {
+    "projection_dim": "lstm.projection_dim",
+    "cell_dim": "lstm.dim",
+    "num_layers": "lstm.n_layers",
+    "char_dim": "char_cnn.embedding.dim",
+    "num_filters": "char_cnn.filters, added up,",
+    "num_highway": "char_cnn.n_highway",
+    "max_characters_per_token": "char_cnn.max_characters_per_token",
+}
+"""What options.json calls them."""
+
 
 @dataclass(frozen=True)
 class BiLmOptions:
@@ -31,9 +53,19 @@ class BiLmOptions:
     max_characters_per_token: int = DEFAULT_MAX_CHARACTERS
 
     def __post_init__(self) -> None:
-        for name in ("projection_dim", "cell_dim", "num_layers", "char_dim"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"a biLM's {name} must be at least 1, not {getattr(self, name)}")
+        for name, largest in LARGEST.items():
+            least = 0 if name == "num_highway" else 1
+            if not least <= getattr(self, name) <= largest:
+                raise ConfigurationError(
+                    f"a biLM's {name} ({_KEYS[name]} in options.json) has to be from {least} to {largest}, not "
+                    f"{getattr(self, name)}; correct it"
+                )
+        for name in ("cell_clip", "projection_clip"):
+            clip = getattr(self, name)
+            if clip is not None and not (isinstance(clip, (int, float)) and 0.0 <= clip < float("inf")):
+                raise ConfigurationError(
+                    f"a biLM's {name} has to be null or 0, for none, or a number above, not {clip!r}; correct it"
+                )
         if self.projection_dim > self.cell_dim:
             raise ConfigurationError(
                 f"a biLM's projection (projection_dim {self.projection_dim}) can't be wider than its cell (dim "
@@ -59,6 +91,10 @@ class BiLmOptions:
         return sum(num for _, num in self.filters)
 
     @property
+    def num_filter_widths(self) -> int:
+        return len(self.filters)
+
+    @property
     def has_projection(self) -> bool:
         return self.projection_dim != self.cell_dim
 
@@ -70,33 +106,39 @@ class BiLmOptions:
     def from_json(cls, options: Dict[str, Any], name: str = "options.json") -> "BiLmOptions":
         """Reads the published form. `name` is for error messages."""
         try:
-            lstm, char_cnn = options["lstm"], options["char_cnn"]
-            num_characters = char_cnn.get("n_characters", NUM_CHARACTERS + 1)
-            if num_characters not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
-                raise ConfigurationError(
-                    f"{name}: char_cnn.n_characters is {num_characters}; a biLM over UTF-8 bytes has {NUM_CHARACTERS} "
-                    f"(in training) or {NUM_CHARACTERS + 1} (with the masking id)"
-                )
-            return cls(
-                projection_dim=int(lstm["projection_dim"]),
-                cell_dim=int(lstm["dim"]),
-                num_layers=int(lstm.get("n_layers", 1)),
-                cell_clip=lstm.get("cell_clip"),
-                projection_clip=lstm.get("proj_clip"),
-                use_skip_connections=bool(lstm.get("use_skip_connections", False)),
-                char_dim=int(char_cnn["embedding"]["dim"]),
-                filters=tuple((int(width), int(num)) for width, num in char_cnn["filters"]),
-                num_highway=int(char_cnn.get("n_highway") or 0),
-                activation=char_cnn["activation"],
-                max_characters_per_token=int(char_cnn.get("max_characters_per_token", DEFAULT_MAX_CHARACTERS)),
-            )
+            return cls._from_json(options)
         except KeyError as error:
             raise ConfigurationError(
                 f"{name} has no {error.args[0]!r}; a biLM's options need 'lstm' (projection_dim, dim, ...) and "
                 "'char_cnn' (embedding.dim, filters, activation, ...)"
             ) from error
-        except (TypeError, ValueError, AttributeError) as error:
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{name}: {error.message}") from error
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ConfigurationError(f"{name} isn't a biLM's options.json: {error}") from error
+
+    @classmethod
+    def _from_json(cls, options: Dict[str, Any]) -> "BiLmOptions":
+        lstm, char_cnn = options["lstm"], options["char_cnn"]
+        num_characters = char_cnn.get("n_characters", NUM_CHARACTERS + 1)
+        if num_characters not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
+            raise ConfigurationError(
+                f"char_cnn.n_characters is {num_characters}; a biLM over UTF-8 bytes has {NUM_CHARACTERS} (in "
+                f"training) or {NUM_CHARACTERS + 1} (with the masking id)"
+            )
+        return cls(
+            projection_dim=int(lstm["projection_dim"]),
+            cell_dim=int(lstm["dim"]),
+            num_layers=int(lstm.get("n_layers", 1)),
+            cell_clip=lstm.get("cell_clip"),
+            projection_clip=lstm.get("proj_clip"),
+            use_skip_connections=bool(lstm.get("use_skip_connections", False)),
+            char_dim=int(char_cnn["embedding"]["dim"]),
+            filters=tuple((int(width), int(num)) for width, num in char_cnn["filters"]),
+            num_highway=int(char_cnn.get("n_highway") or 0),
+            activation=char_cnn["activation"],
+            max_characters_per_token=int(char_cnn.get("max_characters_per_token", DEFAULT_MAX_CHARACTERS)),
+        )
 
     def to_json(self) -> Dict[str, Any]:
         """The published form, with `n_characters` 262 as every reader expects."""

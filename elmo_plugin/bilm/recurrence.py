@@ -9,7 +9,6 @@ together. Rows are sorted by length, so that at each step the rows still running
 computes padding.
 """
 
-from types import ModuleType
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -17,7 +16,7 @@ import torch
 from elmo_plugin.bilm import lstm_cell
 from elmo_plugin.bilm.frozen import Product, TransposedProduct
 from elmo_plugin.bilm.lstm_cell import Clips, LstmState
-from elmo_plugin.processor import has_avx512
+from elmo_plugin.processor import has_avx512, lstm_kernels_for
 
 _MAX_GATE_NUMBERS = 2**24
 """How many gate pre-activations are held at once without gradients: 64 MB of float32."""
@@ -124,7 +123,7 @@ def run_steps(
     """Runs from `state`. `step_gates` are the inputs' part of each step's gates, biases included, of the rows that are
     still running; they turn into activations. Without `record`, only `hiddens` holds more than the last step.
     """
-    arithmetic = _arithmetic_for(state.cell)
+    arithmetic = lstm_kernels_for(state.cell) or lstm_cell
     trace = _room_for(step_gates, state, keep, record)
     for step, gates in enumerate(step_gates):
         running, ended = slice(gates.size(-2)), slice(gates.size(-2), state.hidden.size(-2))
@@ -181,16 +180,6 @@ def _room_for(
     return Trace(hiddens, met_hiddens, cells, tanh_cells, room(num_steps, cell) if record else tanh_cells)
 
 
-def _arithmetic_for(tensor: torch.Tensor) -> ModuleType:
-    """The four functions of a step: kernels on a GPU where Triton is installed, torch's operations elsewhere."""
-    if tensor.is_cuda and tensor.dtype != torch.float64:
-        from elmo_plugin.bilm import lstm_kernels
-
-        if lstm_kernels.triton is not None:
-            return lstm_kernels
-    return lstm_cell
-
-
 def _clear_ended_rows_(outputs: torch.Tensor, num_active: List[int]) -> torch.Tensor:
     """(num_steps, ..., batch_size, projection_dim), with zeros for rows that had ended."""
     for output, active in zip(outputs, num_active, strict=True):
@@ -221,7 +210,7 @@ class Recurrence(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_outputs, grad_final_hidden, grad_final_cell):
         gates, *saved, state_weight, projection_weight, keep = ctx.saved_tensors
-        trace, clips, arithmetic = Trace(*saved), ctx.clips, _arithmetic_for(gates)
+        trace, clips, arithmetic = Trace(*saved), ctx.clips, lstm_kernels_for(gates) or lstm_cell
         grad_hidden, grad_cell = grad_final_hidden.clone(), grad_final_cell.clone()
         grad_outputs = grad_outputs.contiguous()
         grad_projected = torch.zeros_like(grad_outputs)

@@ -95,14 +95,54 @@ def test_a_missing_dataset_is_named(bilm_files):
         BiLmSource.from_files(*bilm_files)
 
 
-def test_a_file_with_more_layers_than_its_options_is_refused(bilm_files):
+@pytest.mark.parametrize(
+    "section, key, value, message",
+    [
+        ("lstm", "n_layers", 1, "lstm.n_layers makes 1, but .*weights.hdf5 holds 2"),
+        ("lstm", "n_layers", 60, "lstm.n_layers makes 60, but"),
+        ("char_cnn", "n_highway", 64, "char_cnn.n_highway makes 64, but"),
+        ("char_cnn", "filters", [[1, 2]] * 9, "char_cnn.filters makes 9, but"),
+        ("lstm", "dim", 60000, "'RNN_0/.*W_0' has shape .*, but the options ask for .*240000"),
+    ],
+)
+def test_sizes_that_are_not_the_weights_are_refused_before_anything_is_built(
+    bilm_files, monkeypatch, section, key, value, message
+):
     options = json.loads(Path(bilm_files.options_file).read_text())
-    options["lstm"]["n_layers"] = 1
+    options[section][key] = value
     Path(bilm_files.options_file).write_text(json.dumps(options))
-    with pytest.raises(
-        ConfigurationError, match="'RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B' that its options.json has no place for"
-    ):
-        BiLmSource.from_files(*bilm_files)
+    built = []
+    original = checkpoint.BiLm.__init__
+
+    def init(bilm, options):
+        original(bilm, options)
+        built.append(next(bilm.parameters()).device.type)
+
+    monkeypatch.setattr(checkpoint.BiLm, "__init__", init)
+    with pytest.raises(ConfigurationError, match=message):
+        BiLm.load(*bilm_files)
+    assert "cpu" not in built
+
+
+def test_a_dataset_that_belongs_to_nothing_is_refused(bilm_files):
+    with h5py.File(bilm_files.weight_file, "a") as file:
+        file["RNN_1/more"] = numpy.zeros(1)
+    with pytest.raises(ConfigurationError, match="'RNN_1/more' that its options.json has no place for"):
+        BiLm.load(*bilm_files)
+
+
+@pytest.mark.parametrize("kind", ["text", "another file's"])
+def test_numbers_in_another_file_or_none_at_all_are_refused(bilm_files, tmp_path, kind):
+    (tmp_path / "secret").write_bytes(bytes(1000))
+    with h5py.File(bilm_files.weight_file, "a") as file:
+        shape = file["CNN/b_cnn_0"].shape
+        del file["CNN/b_cnn_0"]
+        if kind == "text":
+            file.create_dataset("CNN/b_cnn_0", shape, "S4")
+        else:
+            file.create_dataset("CNN/b_cnn_0", shape, "f4", external=[(str(tmp_path / "secret"), 0, 1000)])
+    with pytest.raises(ConfigurationError, match="'CNN/b_cnn_0' has to hold floating point numbers of its own"):
+        BiLm.load(*bilm_files)
 
 
 def test_a_truncated_file_is_refused_by_name(bilm_files):

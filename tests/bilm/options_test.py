@@ -45,10 +45,16 @@ def changed(section, **values):
         (changed("char_cnn", activation="gelu"), "not 'gelu'"),
         (changed("char_cnn", filters=[[60, 1]]), "width 60"),
         (changed("lstm", dim=256), r"projection_dim 512\) can't be wider"),
-        (changed("lstm", n_layers=0), "num_layers must be at least 1"),
+        (changed("lstm", n_layers=0), r"o.json: a biLM's num_layers \(lstm.n_layers in .* from 1 to 64, not 0"),
+        (changed("lstm", n_layers=10**5), r"lstm.n_layers in options.json\) .* from 1 to 64, not 100000; correct it"),
+        (changed("char_cnn", n_highway=10**9), r"char_cnn.n_highway in .* from 0 to 64, not 1000000000"),
+        (changed("char_cnn", filters=[[1, 10**5]]), r"char_cnn.filters, added up, .* from 1 to 65536, not 100000"),
+        (changed("lstm", dim=1e400), "isn't a biLM's options.json: cannot convert float infinity"),
+        (changed("lstm", cell_clip="3"), "cell_clip has to be null or 0, .* not '3'"),
+        (changed("lstm", proj_clip=-3), "projection_clip has to be .* not -3"),
         ([], "isn't a biLM's options.json"),
     ],
 )
 def test_impossible_options_are_refused(json, message):
     with pytest.raises(ConfigurationError, match=message):
-        BiLmOptions.from_json(json)
+        BiLmOptions.from_json(json, name="o.json")

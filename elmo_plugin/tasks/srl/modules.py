@@ -8,7 +8,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.modules import Seq2SeqEncoder
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from elmo_plugin.processor import tanh
+from elmo_plugin.processor import lstm_kernels_for
+from elmo_plugin.tasks.srl import highway_cell
 
 
 class HighwayLstm(torch.nn.Module):
@@ -148,6 +149,14 @@ class _Steps(NamedTuple):
             )
             size_before, start_before = size, start
 
+    def shifted(self, outputs: torch.Tensor) -> torch.Tensor:
+        """For each row of each step that of the step before, zeros where there is none."""
+        places = torch.full((len(outputs),), -1)
+        for _, continued, before in self.in_order():
+            places[continued] = torch.arange(before.start, before.stop)
+        places = places.to(outputs.device)
+        return outputs.index_select(0, places.clamp(min=0)).masked_fill_((places < 0).unsqueeze(1), 0.0)
+
 
 class _Recurrence(torch.autograd.Function):
     """What is sequential in `HighwayLstm`. In both passes a step's numbers are small enough for the processor's caches,
@@ -167,23 +176,12 @@ class _Recurrence(torch.autograd.Function):
         """`projected`, (num_tokens, 6 * dim), are W x and W_h x. The gates take their places."""
         dim = len(state_weight)
         cells, squashed, outputs = (projected.new_empty(len(projected), dim) for _ in range(3))
+        arithmetic = lstm_kernels_for(projected) or highway_cell
         for rows, continued, before in steps.in_order():
             step, num_continued = projected[rows], continued.stop - continued.start
             step[:num_continued, : 5 * dim].addmm_(outputs[before], state_weight)
-            step[:, : 5 * dim].add_(bias)
-            candidate, input_gate, forget_gate, output_gate, highway_gate, carried = step.split(dim, dim=-1)
-            tanh(candidate, out=candidate)
-            step[:, dim : 5 * dim].sigmoid_()
-            cell = cells[rows]
-            torch.mul(forget_gate[:num_continued], cells[before], out=cell[:num_continued])
-            if num_continued < len(cell):
-                cell[num_continued:].zero_()
-            cell.addcmul_(input_gate, candidate)
-            # r h' + (1 - r) W_h x
-            hidden = torch.mul(tanh(cell, out=squashed[rows]), output_gate, out=outputs[rows])
-            torch.lerp(carried, hidden, highway_gate, out=hidden)
-            if mask is not None:
-                hidden.mul_(mask[: len(hidden)])
+            step_mask = None if mask is None else mask[: len(step)]
+            arithmetic.next_hidden_(step, bias, cells[before], step_mask, cells[rows], squashed[rows], outputs[rows])
         ctx.mark_dirty(projected)
         ctx.set_materialize_grads(False)  # for the gates, which go nowhere
         ctx.save_for_backward(projected, cells, squashed, outputs, state_weight, mask)
@@ -196,54 +194,23 @@ class _Recurrence(torch.autograd.Function):
         activations, cells, squashed, outputs, state_weight, mask = ctx.saved_tensors
         dim, batch_size = len(state_weight), ctx.steps.batch_sizes[0]
         transposed_weight = state_weight.t().contiguous()
-        hidden_before = torch.empty_like(outputs)
         # What has reached each sentence's state from the steps behind. Shape: (batch_size, dim)
         grad_state, grad_cells = (outputs.new_zeros(batch_size, dim) for _ in range(2))
         scratch = outputs.new_empty(batch_size, 4 * dim)
+        arithmetic, grad_outputs = lstm_kernels_for(outputs) or highway_cell, grad_outputs.contiguous()
         for rows, continued, before in reversed(list(ctx.steps.in_order())):
             step, num_rows, num_continued = activations[rows], rows.stop - rows.start, continued.stop - continued.start
-            grad_hidden = grad_state[:num_rows].add_(grad_outputs[rows])
-            if mask is not None:
-                grad_hidden.mul_(mask[:num_rows])
-            _to_gradients(step, squashed[rows], cells[before], grad_hidden, grad_cells[:num_rows], scratch[:num_rows])
-            hidden_before[continued] = outputs[before]
-            if num_continued < num_rows:
-                hidden_before[continued.stop : rows.stop].zero_()
+            arithmetic.hidden_gradient_(
+                step,
+                squashed[rows],
+                cells[before],
+                None if mask is None else mask[:num_rows],
+                grad_state[:num_rows],
+                grad_outputs[rows],
+                grad_cells[:num_rows],
+                scratch[:num_rows],
+            )
             torch.mm(step[:num_continued, : 5 * dim], transposed_weight, out=grad_state[:num_continued])
+        hidden_before = ctx.steps.shifted(outputs)
         grad_gates = activations[:, : 5 * dim]
         return activations, hidden_before.t() @ grad_gates, grad_gates.sum(dim=0), None, None
-
-
-def _to_gradients(
-    step: torch.Tensor,
-    squashed: torch.Tensor,
-    cell_before: torch.Tensor,
-    grad_hidden: torch.Tensor,
-    grad_cell: torch.Tensor,
-    scratch: torch.Tensor,
-) -> None:
-    """Turns one step's activations, (num_rows, 6 * dim), into the gradients of its W x + U h + b and W_h x, given that
-    of its output. `grad_cell` holds what came to its cell from the step behind it, and then what goes to the cell of
-    the step before, in as many rows as `cell_before` has.
-
-    Nothing needs the activations afterwards, and fresh memory for so many numbers would cost more than the arithmetic.
-    (A second backward pass through the same graph fails: torch finds them changed.)
-    """
-    dim, num_continued = squashed.size(-1), len(cell_before)
-    candidate, input_gate, forget_gate, output_gate, highway_gate, carried = step.split(dim, dim=-1)
-    to_input, to_forget, to_output, to_highway = scratch.split(dim, dim=-1)
-    through_tanh = torch.ops.aten.tanh_backward.grad_input
-    through_gate = grad_hidden * highway_gate
-    torch.mul(output_gate, squashed, out=to_highway).sub_(carried).mul_(grad_hidden)
-    torch.sub(grad_hidden, through_gate, out=carried)
-    torch.mul(through_gate, squashed, out=to_output)
-    through_gate.mul_(output_gate)
-    grad_cell.add_(through_tanh(through_gate, squashed, grad_input=through_gate))
-    torch.mul(grad_cell, candidate, out=to_input)
-    torch.mul(grad_cell[:num_continued], cell_before, out=to_forget[:num_continued])
-    if num_continued < len(step):
-        to_forget[num_continued:].zero_()
-    through_tanh(torch.mul(grad_cell, input_gate, out=through_gate), candidate, grad_input=candidate)
-    grad_cell[:num_continued].mul_(forget_gate[:num_continued])
-    sigmoids = step[:, dim : 5 * dim]
-    torch.ops.aten.sigmoid_backward.grad_input(scratch, sigmoids, grad_input=sigmoids)

@@ -1,10 +1,11 @@
-"""The four functions of `lstm_cell.py` as one GPU kernel each, in Triton.
+"""The steps of the biLM's and of SRL's LSTMs between their matrix multiplies, as GPU kernels in Triton.
 
 On a GPU a step takes longer to launch than to compute, and torch's operations would be ten launches forward and a dozen
-back. Numbers are read and written as they are stored, and computed with in float32.
+back. The functions are those of `bilm/lstm_cell.py` and `tasks/srl/highway_cell.py`, with the same arguments, and write
+the same. Numbers are read and written as they are stored, and computed with in float32.
 """
 
-from typing import Any, Optional, Sequence
+from typing import Any, Iterable, Optional, Sequence
 
 import torch
 
@@ -172,6 +173,87 @@ if triton is not None:
         tl.store(at + 3 * dim, g * t * o * (1.0 - o), mask)
         tl.store(grad_cell + place, to_met, mask)
 
+    @triton.jit
+    def _next_hidden(
+        step,
+        bias,
+        cell_before,
+        mask,
+        cell,
+        squashed,
+        hidden,
+        num_numbers,
+        num_continued,
+        dim,
+        HAS_MASK: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        is_here = place < num_numbers
+        row, column = place // dim, place % dim
+        at, of_gate = step + row * 6 * dim + column, bias + column
+        g = _tanh(tl.load(at, is_here).to(tl.float32) + tl.load(of_gate, is_here).to(tl.float32))
+        i = _gate(at + dim, of_gate + dim, is_here)
+        f = _gate(at + 2 * dim, of_gate + 2 * dim, is_here)
+        o = _gate(at + 3 * dim, of_gate + 3 * dim, is_here)
+        r = _gate(at + 4 * dim, of_gate + 4 * dim, is_here)
+        carried = tl.load(at + 5 * dim, is_here).to(tl.float32)
+        before = tl.load(cell_before + place, place < num_continued, other=0.0).to(tl.float32)
+        c = i * g + f * before
+        s = _tanh(c)
+        h = r * o * s + (1.0 - r) * carried
+        if HAS_MASK:
+            h = h * tl.load(mask + place, is_here).to(tl.float32)
+        tl.store(at, g, is_here)
+        tl.store(at + dim, i, is_here)
+        tl.store(at + 2 * dim, f, is_here)
+        tl.store(at + 3 * dim, o, is_here)
+        tl.store(at + 4 * dim, r, is_here)
+        tl.store(cell + place, c, is_here)
+        tl.store(squashed + place, s, is_here)
+        tl.store(hidden + place, h, is_here)
+
+    @triton.jit
+    def _gate(at, bias, mask):
+        return _sigmoid(tl.load(at, mask).to(tl.float32) + tl.load(bias, mask).to(tl.float32))
+
+    @triton.jit
+    def _hidden_gradient(
+        step,
+        squashed,
+        cell_before,
+        mask,
+        grad_state,
+        grad_output,
+        grad_cell,
+        num_numbers,
+        num_continued,
+        dim,
+        HAS_MASK: tl.constexpr,
+        BLOCK: tl.constexpr,
+    ):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        is_here = place < num_numbers
+        row, column = place // dim, place % dim
+        at = step + row * 6 * dim + column
+        g, i = tl.load(at, is_here).to(tl.float32), tl.load(at + dim, is_here).to(tl.float32)
+        f, o = tl.load(at + 2 * dim, is_here).to(tl.float32), tl.load(at + 3 * dim, is_here).to(tl.float32)
+        r, carried = tl.load(at + 4 * dim, is_here).to(tl.float32), tl.load(at + 5 * dim, is_here).to(tl.float32)
+        s = tl.load(squashed + place, is_here).to(tl.float32)
+        before = tl.load(cell_before + place, place < num_continued, other=0.0).to(tl.float32)
+        gh = tl.load(grad_state + place, is_here).to(tl.float32) + tl.load(grad_output + place, is_here).to(tl.float32)
+        if HAS_MASK:
+            gh = gh * tl.load(mask + place, is_here).to(tl.float32)
+        through = gh * r
+        gc = tl.load(grad_cell + place, is_here).to(tl.float32) + through * o * (1.0 - s * s)
+        tl.store(at, gc * i * (1.0 - g * g), is_here)
+        tl.store(at + dim, gc * g * i * (1.0 - i), is_here)
+        tl.store(at + 2 * dim, gc * before * f * (1.0 - f), is_here)
+        tl.store(at + 3 * dim, through * s * o * (1.0 - o), is_here)
+        tl.store(at + 4 * dim, gh * (o * s - carried) * r * (1.0 - r), is_here)
+        tl.store(at + 5 * dim, gh - through, is_here)
+        tl.store(grad_cell + place, tl.where(place < num_continued, gc * f, gc), is_here)
+
 
 def next_cell_(gates, cell, keep, clip, new_cell, tanh_cell, unprojected) -> None:
     tensors = gates, cell, cell if keep is None else keep, new_cell, tanh_cell, unprojected
@@ -205,9 +287,7 @@ def _launch(
     """Runs a kernel on the numbers of `like`, (..., num_rows, dim). All tensors are contiguous but the gates, whose
     directions may lie apart.
     """
-    for tensor in tensors:
-        if tensor is not gates and not tensor.is_contiguous():
-            raise ValueError(f"a kernel's tensors have to be contiguous, but one has strides {tensor.stride()}")
+    _check_contiguous(tensor for tensor in tensors if tensor is not gates)
     strides = [] if gates is None else [gates.stride(0) if gates.dim() == 3 else 0]
     kernel[(triton.cdiv(like.numel(), _BLOCK),)](
         *tensors,
@@ -220,3 +300,32 @@ def _launch(
         HAS_CLIP=clip is not None,
         BLOCK=_BLOCK,
     )
+
+
+def next_hidden_(step, bias, cell_before, mask, cell, squashed, hidden) -> None:
+    tensors = step, bias, cell_before, hidden if mask is None else mask, cell, squashed, hidden
+    _launch_on_rows(_next_hidden, tensors, hidden, cell_before, mask)
+
+
+def hidden_gradient_(step, squashed, cell_before, mask, grad_state, grad_output, grad_cell, scratch) -> None:
+    tensors = step, squashed, cell_before, squashed if mask is None else mask, grad_state, grad_output, grad_cell
+    _launch_on_rows(_hidden_gradient, tensors, squashed, cell_before, mask)
+
+
+def _launch_on_rows(
+    kernel: Any,
+    tensors: Sequence[torch.Tensor],
+    like: torch.Tensor,
+    cell_before: torch.Tensor,
+    mask: Optional[torch.Tensor],
+) -> None:
+    _check_contiguous(tensors)
+    kernel[(triton.cdiv(like.numel(), _BLOCK),)](
+        *tensors, like.numel(), cell_before.numel(), like.size(-1), HAS_MASK=mask is not None, BLOCK=_BLOCK
+    )
+
+
+def _check_contiguous(tensors: Iterable[torch.Tensor]) -> None:
+    for tensor in tensors:
+        if not tensor.is_contiguous():
+            raise ValueError(f"a kernel's tensors have to be contiguous, but one has strides {tensor.stride()}")

@@ -7,6 +7,8 @@ import torch
 
 from elmo_plugin.bilm import lstm_cell, recurrence
 from elmo_plugin.bilm.projected_lstm import ProjectedLstm, run_together
+from elmo_plugin.tasks.srl import highway_cell, modules
+from elmo_plugin.tasks.srl.modules import AlternatingLstm
 
 pytest.importorskip("triton", reason="Triton isn't installed: pip install triton")
 
@@ -20,7 +22,7 @@ NUM_ROWS, DIM = 5, 401  # neither a power of two; together more than a block
 @pytest.fixture(scope="module")
 def kernels():
     """A copy of the module that was made for the interpreter: Triton looks when a kernel is defined."""
-    path = importlib.util.find_spec("elmo_plugin.bilm").submodule_search_locations[0] + "/lstm_kernels.py"
+    path = importlib.util.find_spec("elmo_plugin.lstm_kernels").origin
     spec = importlib.util.spec_from_file_location("interpreted_lstm_kernels", path)
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -33,14 +35,21 @@ def assert_same(name, kernels, make_arguments):
     """Both write the same into the same places."""
     ours, expected = make_arguments(), make_arguments()
     getattr(kernels, name)(*ours)
-    getattr(lstm_cell, name)(*expected)
+    getattr(lstm_cell if hasattr(lstm_cell, name) else highway_cell, name)(*expected)
     for place, (mine, theirs) in enumerate(zip(ours, expected, strict=True)):
         if isinstance(mine, torch.Tensor) and place not in OVERWRITTEN[name]:
             torch.testing.assert_close(mine, theirs, msg=lambda text: f"argument {place}: {text}")  # noqa: B023
 
 
 # Arguments that hold nothing of interest afterwards.
-OVERWRITTEN = {"next_cell_": (), "next_state_": (), "state_gradient_": (0,), "cell_gradient_": (1, 8)}
+OVERWRITTEN = {
+    "next_cell_": (),
+    "next_state_": (),
+    "state_gradient_": (0,),
+    "cell_gradient_": (1, 8),
+    "next_hidden_": (),
+    "hidden_gradient_": (4, 7),
+}
 
 
 def maker(*shapes, seed=0):
@@ -109,6 +118,54 @@ def test_the_gradient_of_the_cell(kernels, clip, directions, with_resets):
     assert_same("cell_gradient_", kernels, arguments)
 
 
+NUM_CONTINUED = pytest.mark.parametrize("num_continued", [0, 3, NUM_ROWS])
+MASKS = pytest.mark.parametrize("with_mask", [False, True])
+
+
+def dropout_mask(with_mask):
+    return torch.rand(NUM_ROWS, DIM, generator=torch.Generator().manual_seed(5)).round() * 2 if with_mask else None
+
+
+@NUM_CONTINUED
+@MASKS
+def test_srls_next_hidden(kernels, num_continued, with_mask):
+    shape = NUM_ROWS, DIM
+
+    def arguments():
+        step, bias, before = maker((NUM_ROWS, 6 * DIM), (5 * DIM,), (num_continued, DIM))
+        return step, bias, before, dropout_mask(with_mask), *(torch.empty(shape) for _ in range(3))
+
+    assert_same("next_hidden_", kernels, arguments)
+
+
+@NUM_CONTINUED
+@MASKS
+def test_srls_gradient(kernels, num_continued, with_mask):
+    shape = NUM_ROWS, DIM
+
+    def arguments():
+        step, squashed, before, grad_state, grad_output, grad_cell = maker(
+            (NUM_ROWS, 6 * DIM), shape, (num_continued, DIM), shape, shape, shape
+        )
+        arguments = step.sigmoid_(), squashed.tanh_(), before, dropout_mask(with_mask), grad_state, grad_output
+        return *arguments, grad_cell, torch.empty(NUM_ROWS, 4 * DIM)
+
+    assert_same("hidden_gradient_", kernels, arguments)
+
+
+def test_srls_lstm_gives_the_same_outputs_and_gradients(kernels, monkeypatch):
+    torch.manual_seed(0)
+    lstm = AlternatingLstm(3, 5, num_layers=3, recurrent_dropout=0.0)
+    inputs, mask = torch.randn(4, 6, 3), torch.arange(6) < torch.tensor([[6], [2], [4], [1]])
+    results = []
+    for arithmetic in (highway_cell, kernels):
+        monkeypatch.setattr(modules, "lstm_kernels_for", lambda tensor: arithmetic)  # noqa: B023
+        given = inputs.clone().requires_grad_()
+        outputs = lstm(given, mask)
+        results.append([outputs, *torch.autograd.grad((outputs * outputs).sum(), [given, *lstm.parameters()])])
+    torch.testing.assert_close(*results)
+
+
 def test_what_is_no_number_is_not_clipped_away(kernels):
     hidden = torch.tensor([[float("nan"), 2.0, -2.0]])
     kernels.next_state_(hidden, 1.0, None, hidden)
@@ -127,7 +184,7 @@ def test_two_layers_together_give_the_same_outputs_and_gradients(kernels, monkey
     keep = torch.rand(6, NUM_ROWS, 1).round() if with_resets else None
     results = []
     for arithmetic in (lstm_cell, kernels):
-        monkeypatch.setattr(recurrence, "_arithmetic_for", lambda tensor: arithmetic)  # noqa: B023
+        monkeypatch.setattr(recurrence, "lstm_kernels_for", lambda tensor: arithmetic)  # noqa: B023
         given = inputs.clone().requires_grad_()
         zeros = [layer.zero_state(NUM_ROWS) for layer in layers]
         state = recurrence.LstmState(*(torch.stack(pair) for pair in zip(*zeros, strict=True)))
