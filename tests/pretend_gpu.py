@@ -26,6 +26,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from elmo_plugin import lstm_kernels
+
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 _PACKAGE = str(Path(__file__).resolve().parent.parent / "elmo_plugin") + "/"
 _OUTSIDE = "AllenNLP and torch"
@@ -287,6 +289,7 @@ def _replacements() -> Iterator[Tuple[Any, str, Any]]:
     yield torch.Tensor, "device", property(lambda self: GPU if is_on_gpu(self) else device_on_host.__get__(self))
     yield torch.Tensor, "is_cuda", property(is_on_gpu)
     yield torch.Tensor, "is_cpu", property(lambda self: not is_on_gpu(self))
+    yield lstm_kernels, "triton", None  # whose kernels need a GPU; torch's operations take their place
 
     def storage_on_gpu(self: torch.UntypedStorage, *unused: Any, **unused_too: Any) -> torch.UntypedStorage:
         copied = self.clone()
