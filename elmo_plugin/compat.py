@@ -11,19 +11,15 @@ import inspect
 import io
 import logging
 import pickle
-import shutil
 import sys
 import tarfile
-import tempfile
-from contextlib import contextmanager
-from os import PathLike
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Union
 
 import cached_path
 import numpy
 import torch
-from allennlp.common import checks, params
+from allennlp.common import Registrable, checks, file_utils, params
 from allennlp.common import util as common_util
 from allennlp.common.checks import ConfigurationError
 from allennlp.models import archival
@@ -33,6 +29,8 @@ from allennlp.nn.parallel import ddp_accelerator
 from allennlp.training import gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import pytorch_lr_schedulers
 from allennlp.training.moving_average import ExponentialMovingAverage, MovingAverage
+
+from elmo_plugin import archives
 
 logger = logging.getLogger(__name__)
 
@@ -341,40 +339,30 @@ def _tar_files_are_trusted() -> bool:
     return sys.version_info < (3, 14) and tarfile.TarFile.extraction_filter is None
 
 
-@_repair(_tar_files_are_trusted)
-def archive_extraction() -> None:
-    """`load_archive` unpacks a model archive without a filter, so that one can write anywhere its reader may (Python <
-    3.14, whose default is the filter set here: files and links outside the folder, devices and the like are refused).
-    """
-    original = archival.extracted_archive
+@_repair(lambda: True)
+def archives_from_strangers() -> None:
+    """AllenNLP 2.10.1 trusts a model archive with the whole machine. `elmo_plugin.archives` says what is checked."""
+    _replace_everywhere(archival.extracted_archive, _wrapping(archival.extracted_archive, archives.extracted_archive))
+    _replace_everywhere(archival.load_archive, archives.opening_by_name(archival.load_archive))
+    archival._load_dataset_readers = archives.guarding(archival._load_dataset_readers)
+    archival._load_model = archives.guarding(archival._load_model)
+    resolve, fetch = Registrable.resolve_class_name.__func__, cached_path.cached_path
 
-    @contextmanager
-    def extracted_archive(resolved_archive_file, cleanup: bool = True) -> Iterator[str]:
-        folder = tempfile.mkdtemp()
-        remove = True  # whatever the caller wants, half an archive is of no use
-        try:
-            logger.info("extracting archive file %s to temp dir %s", resolved_archive_file, folder)
-            _unpack(resolved_archive_file, folder)
-            remove = cleanup
-            yield folder
-        finally:
-            if remove:
-                logger.info("removing temporary unarchived model dir at %s", folder)
-                shutil.rmtree(folder, ignore_errors=True)
+    def resolve_class_name(cls, name: str):
+        archives.check_class_name(name, name in Registrable._registry[cls])
+        return resolve(cls, name)
 
-    functools.update_wrapper(extracted_archive, original)
-    _replace_everywhere(original, extracted_archive)
+    def fetch_if_allowed(url_or_filename, *args, **kwargs):
+        archives.check_reachable(url_or_filename)
+        return fetch(url_or_filename, *args, **kwargs)
+
+    Registrable.resolve_class_name = classmethod(_wrapping(resolve, resolve_class_name))
+    # AllenNLP reaches the library through this name; the library itself stays as it is.
+    file_utils._cached_path = SimpleNamespace(**{**vars(cached_path), "cached_path": fetch_if_allowed})
 
 
-def _unpack(archive_file: Union[str, PathLike], folder: str) -> None:
-    try:
-        with tarfile.open(archive_file, "r:gz") as archive:
-            archive.extractall(folder, filter="data")
-    except tarfile.FilterError as error:
-        raise ConfigurationError(
-            f"The archive {archive_file} was refused: {error}. A model archive holds plain files and folders "
-            "only; this one is damaged or was made to do harm. Get it anew from a source you trust."
-        ) from error
+def _wrapping(original: Callable, replacement: Callable) -> Callable:
+    return functools.update_wrapper(replacement, original)
 
 
 @_repair(_tar_files_are_trusted)

@@ -52,6 +52,7 @@ _TABLE: List[Setting] = [
     Setting("ELMO_CUDA_DEVICE", "", "the GPU's number, or -1 for the CPU; empty: GPU 0 if there is one, else the CPU"),
     Setting("ELMO_KNOBS", "", "an experiment's knobs as JSON, such as {\"batch_size\": 16}; empty: the paper's"),
     Setting("ELMO_ABLATION", "", "the ablation to train; see training_configs/lib/ablations.libsonnet"),
+    Setting("ELMO_TRUST_ARCHIVES", "", "1 to open archives whose config names files or classes outside of them"),
     Setting("ELMO_SEED", "13370", "the random seed of a run; the paper's means over seeds need several"),
     Setting("ELMO_WORD_VECTORS", "", "word vectors as text, one word a line (a path or URL); empty: random, trained"),
     Setting(

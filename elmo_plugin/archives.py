@@ -1,0 +1,249 @@
+"""Opening a model archive that a stranger may have made.
+
+To AllenNLP an archive is code: a `type` in its config.json can name any class that Python can import, config.json may
+be jsonnet that reads files, components fetch whatever path or URL they are given, and a tar file may hold anything. So
+whatever opens an archive, AllenNLP's own `predict` and `evaluate` included, goes through here:
+
+- members are plain files and folders inside the archive, and neither their number nor their total size is absurd;
+- config.json is plain JSON, and the classes it names are registered ones;
+- while the model is built, nothing outside the archive is fetched or read. A biLM's two files are the exception: they
+  hold numbers only, and archives trained by AllenNLP's own ELMo need them.
+
+Weights are read by torch's `weights_only` loader, which runs nothing. What the user's own overrides name is the user's
+word and isn't checked; ELMO_TRUST_ARCHIVES=1 turns the checks of config.json off for archives of one's own.
+"""
+
+import functools
+import json
+import os
+import pickle
+import shutil
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Callable, FrozenSet, Iterator, NamedTuple, Optional, Union
+
+import torch
+from allennlp.common.checks import ConfigurationError
+
+TRUST_VARIABLE = "ELMO_TRUST_ARCHIVES"
+CONFIG_NAME, META_NAME = "config.json", "meta.json"
+MAX_MEMBERS = 10_000
+MAX_BYTES = 8 * 2**30
+# What gzip makes of weights is seldom a tenth of them; of a bomb it is a thousandth.
+MAX_RATIO = 100
+ALWAYS_ALLOWED_BYTES = 2**30
+_HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+_REMEDY = (
+    f"If you trust where the archive comes from, set {TRUST_VARIABLE}=1; otherwise get it anew from a source you trust."
+)
+
+PathOrName = Union[str, os.PathLike]
+
+
+class ArchiveError(ConfigurationError):
+    """An archive that is damaged, or was refused."""
+
+
+# ---- Unpacking ----
+
+
+def unpack(archive_file: PathOrName, folder: PathOrName) -> None:
+    """Unpacks an archive member by member, and stops at the first that is refused."""
+    budget = _Budget(archive_file)
+    try:
+        with tarfile.open(archive_file, "r:*") as archive:
+            for member in archive:
+                budget.take(member)
+                archive.extract(member, folder, filter="data")
+    except tarfile.FilterError as error:
+        raise _refused(
+            archive_file, f"its member {error.tarinfo.name!r} would leave the folder it is unpacked in"
+        ) from error
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise ArchiveError(
+            f"The archive {archive_file} can't be unpacked: {error}. Get it anew, or train again."
+        ) from error
+    _check_json(archive_file, Path(folder))
+
+
+class _Budget:
+    """What an archive may still unpack to."""
+
+    def __init__(self, archive_file: PathOrName) -> None:
+        self._archive_file = archive_file
+        packed = os.path.getsize(archive_file)
+        self._max_bytes = min(MAX_BYTES, max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * packed))
+        self._num_bytes = self._num_members = 0
+
+    def take(self, member: tarfile.TarInfo) -> None:
+        if not (member.isfile() or member.isdir()):
+            raise _refused(self._archive_file, f"its member {member.name!r} is neither a file nor a folder")
+        self._num_members += 1
+        self._num_bytes += member.size
+        if self._num_members > MAX_MEMBERS:
+            raise _refused(self._archive_file, f"it has more than {MAX_MEMBERS:,} members")
+        if self._num_bytes > self._max_bytes:
+            limit = f"{self._max_bytes / 2**30:.1f} GB"
+            raise _refused(self._archive_file, f"it would unpack to more than {limit} (elmo_plugin.archives.MAX_BYTES)")
+
+
+def _refused(archive_file: PathOrName, reason: str) -> ArchiveError:
+    return ArchiveError(
+        f"The archive {archive_file} was refused: {reason}. A model archive holds plain files and folders only; this "
+        "one is damaged or was made to do harm. Get it anew from a source you trust."
+    )
+
+
+def _check_json(archive_file: PathOrName, folder: Path) -> None:
+    """AllenNLP would evaluate config.json as jsonnet, which can read files."""
+    for name in (CONFIG_NAME, META_NAME):
+        path = folder / name
+        if path.exists():
+            try:
+                content = json.loads(path.read_text(encoding="utf-8"))
+            except (ValueError, OSError, RecursionError) as error:
+                raise ArchiveError(f"The archive {archive_file} has a {name} that isn't JSON: {error}") from error
+            if not isinstance(content, dict):
+                raise ArchiveError(f"The archive {archive_file} has a {name} that isn't a JSON object")
+
+
+# ---- While a model is built from a config that came with an archive ----
+
+
+class _Opening(NamedTuple):
+    """The archive that is being opened, the folder it was unpacked in, and what the user's own overrides say."""
+
+    archive: str
+    folder: Path
+    trusted: FrozenSet[str]
+
+
+_opening: ContextVar[Optional[_Opening]] = ContextVar("opening", default=None)
+
+
+@contextmanager
+def guarded(archive: PathOrName, folder: PathOrName, config: Any) -> Iterator[None]:
+    """Lets nothing that config.json names reach outside the archive, until the block ends."""
+    if os.environ.get(TRUST_VARIABLE, "") not in ("", "0"):
+        yield
+        return
+    path = Path(folder, CONFIG_NAME)
+    own = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    token = _opening.set(_Opening(str(archive), Path(folder).resolve(), frozenset(_texts(config)) - set(_texts(own))))
+    try:
+        yield
+    finally:
+        _opening.reset(token)
+
+
+def check_class_name(name: str, is_registered: bool) -> None:
+    """Refuses, while an archive is opened, a class that isn't registered, before anything is imported for it."""
+    opening = _opening.get()
+    if opening is not None and not is_registered and "." in name and name not in opening.trusted:
+        raise ArchiveError(
+            f"The archive {opening.archive} was refused: its {CONFIG_NAME} names {name!r}, which isn't a registered "
+            f"class but something to import. {_REMEDY}"
+        )
+
+
+def check_reachable(path: PathOrName) -> None:
+    """Refuses, while an archive is opened, a path or URL outside of it."""
+    opening = _opening.get()
+    if opening is None or str(path) in opening.trusted:
+        return
+    text = str(path)
+    if "://" not in text and (
+        opening.folder in [*Path(text).resolve().parents, Path(text).resolve()] or _is_bilm(text)
+    ):
+        return
+    raise ArchiveError(
+        f"The archive {opening.archive} was refused: its {CONFIG_NAME} reaches outside of it, for {text!r}. {_REMEDY} "
+        "Or name a file of yours in its place with --overrides."
+    )
+
+
+def _is_bilm(path: str) -> bool:
+    """Whether a file is one of a biLM's two: HDF5, or an options.json."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(2**20)
+        if start.startswith(_HDF5_MAGIC):
+            return True
+        options = json.loads(start)
+    except (OSError, ValueError):
+        return False
+    return isinstance(options, dict) and {"lstm", "char_cnn"} <= options.keys()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+# ---- In AllenNLP's place ----
+
+
+_archive: ContextVar[Optional[PathOrName]] = ContextVar("archive", default=None)
+
+
+@contextmanager
+def extracted_archive(resolved_archive_file: PathOrName, cleanup: bool = True) -> Iterator[str]:
+    """AllenNLP's function of this name, with `unpack`."""
+    folder = tempfile.mkdtemp()
+    remove = True  # whatever the caller wants, half an archive is of no use
+    try:
+        unpack(resolved_archive_file, folder)
+        remove = cleanup
+        yield folder
+    finally:
+        if remove:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def opening_by_name(load_archive: Callable) -> Callable:
+    """AllenNLP's `load_archive`, whose errors name the archive."""
+
+    @functools.wraps(load_archive)
+    def load(archive_file: PathOrName, *args, **kwargs):
+        check_reachable(archive_file)
+        token = _archive.set(archive_file)
+        try:
+            return load_archive(archive_file, *args, **kwargs)
+        except (ConfigurationError, MemoryError, FileNotFoundError, torch.cuda.OutOfMemoryError):
+            raise
+        except Exception as error:
+            raise ArchiveError(
+                f"The archive {archive_file} can't be opened: {_in_a_sentence(error)}. It is damaged, or was made by "
+                "other code than is installed here; get it anew, or train again."
+            ) from error
+        finally:
+            _archive.reset(token)
+
+    return load
+
+
+def _in_a_sentence(error: Exception) -> str:
+    if isinstance(error, pickle.UnpicklingError):  # torch's message is advice to load the file in spite of it
+        return "its weights hold something else than tensors, which isn't loaded since it could run code"
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def guarding(load_part: Callable) -> Callable:
+    """One of the steps in which AllenNLP builds what an archive's config names, guarded."""
+
+    @functools.wraps(load_part)
+    def load(config, *args):
+        folder = args[-2] if len(args) > 1 else args[0]  # (config, folder), or (config, weights, folder, device)
+        with guarded(_archive.get() or folder, folder, config.as_dict(quiet=True)):
+            return load_part(config, *args)
+
+    return load
