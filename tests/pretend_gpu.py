@@ -178,8 +178,14 @@ class _Kernels(TorchDispatchMode):
         is_view = bool(returns) and returns[0].alias_info is not None and not returns[0].alias_info.is_write
         if not is_view and name not in _WITHOUT_KERNEL:
             self._gpu.count("launches")
-        if name in _WITH_WAIT or (name in _INDEXING and any(index.dtype == torch.bool for index in _tensors(args[1]))):
+        if name in _WITH_WAIT or (name in _INDEXING and _needs_the_number_of(args)):
             self._gpu.count("waits")
+
+
+def _needs_the_number_of(indexing: Tuple) -> bool:
+    """Whether as many places are meant as a mask is true at. To set them all to one number it need not be known."""
+    is_by_mask = any(index.dtype == torch.bool for index in _tensors(indexing[1]))
+    return is_by_mask and not (len(indexing) > 2 and indexing[2].numel() == 1)
 
 
 class _Calls(TorchFunctionMode):
@@ -319,6 +325,7 @@ def _replacements() -> Iterator[Tuple[Any, str, Any]]:
         "_maybe_exchange_device": 0,
     }.items():
         yield torch.cuda, name, lambda *args, answer=answer, **kwargs: answer
+    yield torch.backends.cudnn, "is_acceptable", lambda tensor: False  # which lays weights out for its own LSTMs
     yield torch.cuda, "get_rng_state", lambda *args, **kwargs: torch.get_rng_state()
 
     autocast, is_enabled, dtype_of = torch.autocast.__init__, torch.is_autocast_enabled, torch.get_autocast_dtype

@@ -1,10 +1,44 @@
 """LSTMs and GRUs that train faster on a CPU."""
 
-from typing import List
+from typing import List, NamedTuple, Optional, Sequence
 
 import torch
 from allennlp.modules import Seq2SeqEncoder
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils.weak import WeakTensorKeyDictionary
+
+
+class LongestFirst(NamedTuple):
+    """A batch's rows in the order of their lengths, as packed sequences have them."""
+
+    lengths: torch.Tensor  # (batch_size,), on the host, the largest first
+    order: torch.Tensor  # (batch_size,), the rows in that order
+    restored: torch.Tensor  # (batch_size,), where each row is in that order
+
+    @classmethod
+    def of(cls, mask: torch.Tensor, lengths: Optional[Sequence[int]] = None) -> "LongestFirst":
+        """For a mask, (batch_size, num_tokens), with a row's padding at its end.
+
+        The host has to know the lengths, and waits for a GPU to tell unless they are given. All who ask for the same
+        mask get the same answer, so that it waits once a batch, not once a layer.
+        """
+        if mask not in _longest_first:
+            on_host = mask.sum(dim=1).cpu() if lengths is None else torch.tensor(lengths)
+            # A row without tokens counts as one of a single token, which the mask then takes out.
+            in_order, order = on_host.clamp(min=1).sort(descending=True, stable=True)
+            rows = torch.stack([order, order.argsort()]).to(mask.device, non_blocking=True)
+            _longest_first[mask] = cls(in_order, *rows)
+        return _longest_first[mask]
+
+    def pack(self, inputs: torch.Tensor) -> PackedSequence:
+        return pack_padded_sequence(inputs.index_select(0, self.order), self.lengths, batch_first=True)
+
+    def pad(self, outputs: PackedSequence, num_tokens: int) -> torch.Tensor:
+        padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=num_tokens)
+        return padded.index_select(0, self.restored)
+
+
+_longest_first = WeakTensorKeyDictionary()
 
 
 class RecurrentEncoder(Seq2SeqEncoder):
@@ -41,20 +75,18 @@ class RecurrentEncoder(Seq2SeqEncoder):
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(batch_size, num_tokens, input_size) -> (batch_size, num_tokens, output_dim), zeros at padding."""
-        lengths = mask.sum(dim=1)
-        outputs = self._packed(inputs, lengths) if inputs.is_cuda else self._padded(inputs, mask, lengths)
+        outputs = self._padded(inputs, mask) if inputs.is_cpu else self._packed(inputs, mask)
         return outputs.masked_fill(~mask.unsqueeze(-1), 0.0)
 
-    def _packed(self, inputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        # A row without tokens counts as one of a single token, which the mask then takes out.
-        packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        outputs, _ = self._module(packed)
-        return pad_packed_sequence(outputs, batch_first=True, total_length=inputs.size(1))[0]
+    def _packed(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        rows = LongestFirst.of(mask)
+        outputs, _ = self._module(rows.pack(inputs))
+        return rows.pad(outputs, inputs.size(1))
 
-    def _padded(self, inputs: torch.Tensor, mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def _padded(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         # Not a number at padding would spoil the weights' gradients, by way of steps that count for nothing.
         steps = inputs.masked_fill(~mask.unsqueeze(-1), 0.0).transpose(0, 1)
-        turned = _turned_round(lengths, len(steps)) if self._module.bidirectional else None
+        turned = _turned_round(mask.sum(dim=1), len(steps)) if self._module.bidirectional else None
         for layer in range(self._module.num_layers):
             if layer > 0:
                 steps = torch.nn.functional.dropout(steps, self._module.dropout, self.training)

@@ -6,8 +6,8 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model
-from allennlp.training.metrics import CategoricalAccuracy
 
+from elmo_plugin.tasks.common.accuracy import Accuracy
 from elmo_plugin.text import PlacedTextEmbedder
 
 Scores = Dict[str, Any]
@@ -25,22 +25,35 @@ class TaskModel(Model):
 
     `placements` are the spots that the model has for contextual vectors; a `text_embedder` that places them elsewhere
     is refused. A subclass sets `metric`.
+
+    `training_metrics`: decode each batch of the training data, too, and report its metrics beside the loss. It takes
+    time, and on a GPU waiting; so not by default, but where decoding is next to nothing.
     """
 
     placements: Tuple[str, ...] = ("input", "output")
-    decodes_in_training = True
+    decodes_in_training = False
     metric: Any  # a Metric, which each task calls with what it counts
 
-    def __init__(self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        text_embedder: PlacedTextEmbedder,
+        training_metrics: Optional[bool] = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(vocab, **kwargs)
         text_embedder.check_placements(self.placements)
         self.text_embedder = text_embedder
+        if training_metrics is not None:
+            self.decodes_in_training = training_metrics
 
     def forward(self, **tensors: Any) -> Dict[str, Any]:  # type: ignore[override]
         scores = self.scores(**tensors)
-        output = self.decode(scores, **tensors) if self.decodes_in_training or not self.training else {}
         loss = self.loss(scores, **tensors)
-        return output if loss is None else {**output, "loss": loss}
+        if loss is None:
+            return self.decode(scores, **tensors)
+        output = self.decode(scores, **tensors) if self.decodes_in_training or not self.training else {}
+        return {**output, "loss": loss}
 
     def scores(self, *args: Any, **tensors: Any) -> Scores:
         raise NotImplementedError
@@ -62,11 +75,14 @@ class TaskModel(Model):
         return {name: _mean([scores[name] for scores in of_members]) for name in of_members[0]}
 
     def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return self.metric.get_metric(reset)
+        metrics = self.metric.get_metric(reset)
+        return metrics if self.decodes_in_training or not self.training else {}
 
 
 class Classifier(TaskModel):
     """A task with one label for each input: `scores` has `logits` and `probabilities`, (batch_size, num_labels)."""
+
+    decodes_in_training = True
 
     def __init__(
         self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, label_namespace: str = "labels", **kwargs: Any
@@ -78,7 +94,7 @@ class Classifier(TaskModel):
                 f"the vocabulary's namespace {label_namespace!r} holds {self.num_labels} labels, but two or more are "
                 "needed; are the training data labelled, and is this the namespace of their labels?"
             )
-        self.metric = CategoricalAccuracy()
+        self.metric = Accuracy()
         self._label_namespace = label_namespace
 
     def decode(self, scores: Scores, label: Optional[torch.Tensor] = None, *_: Any, **__: Any) -> Dict[str, Any]:
@@ -98,9 +114,6 @@ class Classifier(TaskModel):
             "label": [names[index] for index in probabilities.argmax(dim=-1).tolist()],
             "probabilities": [{names[index]: each for index, each in enumerate(row)} for row in probabilities.tolist()],
         }
-
-    def get_metrics(self, reset: bool = False) -> Dict[str, float]:
-        return {"accuracy": self.metric.get_metric(reset)}
 
 
 class Tagger(TaskModel):

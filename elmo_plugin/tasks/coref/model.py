@@ -11,6 +11,7 @@ from allennlp.modules import Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 from allennlp.nn.util import get_text_field_mask
 
+from elmo_plugin.tasks.common.recurrent import LongestFirst
 from elmo_plugin.tasks.common.task_model import Scores, TaskModel, copy_from
 from elmo_plugin.tasks.coref.conll import Mention
 from elmo_plugin.tasks.coref.metrics import CoreferenceMetric
@@ -190,26 +191,29 @@ class CoreferenceResolver(TaskModel):
         self, members: Sequence["CoreferenceResolver"], document: _Document
     ) -> Tuple[Spans, torch.Tensor]:
         encoded = [(member, member._encode(document)) for member in members]
-        candidates = candidate_spans(document.lengths, self._max_span_width, document.speaker_ids.device)
+        device = document.speaker_ids.device
+        candidates = candidate_spans(document.lengths, self._max_span_width)
         mention_scores = _mean([member._mention_scores(words, candidates) for member, words in encoded])
         max_kept = max(1, int(self._spans_per_word * document.num_words))
         kept = keep_best(candidates, mention_scores.detach(), max_kept)
         spans = candidates.take(kept)
-        features = PairFeatures(document.speaker_ids[spans.firsts], document.genre)
+        features = PairFeatures(document.speaker_ids[spans.firsts.to(device)], document.genre)
         pair_scores = _mean([member._pair_scores(words, spans, features) for member, words in encoded])
-        return spans, _antecedent_scores(mention_scores[kept], pair_scores)
+        return spans, _antecedent_scores(mention_scores[kept.to(device)], pair_scores)
 
     def _encode(self, document: _Document) -> EncodedDocument:
         """The words of all sentences in a row, a block of sentences at a time."""
         blocks = []
         for begin, end in _blocks(document.lengths, _WORD_BLOCK):
-            longest = max(document.lengths[begin:end])
-            text = self.text_embedder(_narrowed(document.text, begin, end, longest))
+            lengths = document.lengths[begin:end]
+            text = self.text_embedder(_narrowed(document.text, begin, end, max(lengths)))
+            LongestFirst.of(text.mask, lengths)  # known already
             inputs = text.enhance(self.lexical_dropout(text.words), at="input")
             encoded = self.dropout(self.encoder(inputs, text.mask))
             encoded = text.enhance(encoded, at="output")
+            words = _places_of_words(lengths).to(encoded.device, non_blocking=True)
             # Shape: (num_words_in_block, dim)
-            blocks.append((inputs[text.mask], encoded[text.mask]))
+            blocks.append((inputs.flatten(0, 1)[words], encoded.flatten(0, 1)[words]))
         inputs, encoded = (torch.cat(vectors) for vectors in zip(*blocks, strict=True))
         return EncodedDocument(inputs, encoded, self.head_scorer(encoded).squeeze(-1))
 
@@ -272,6 +276,12 @@ def _blocks(lengths: List[int], max_words: int) -> Iterator[Tuple[int, int]]:
             yield begin, index
             begin, longest = index, length
     yield begin, len(lengths)
+
+
+def _places_of_words(lengths: List[int]) -> torch.Tensor:
+    """Where the words of sentences are, (num_words,), if these are padded to the longest and put in a row."""
+    is_word = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    return is_word.flatten().nonzero().squeeze(1)
 
 
 def _mean(tensors: List[torch.Tensor]) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """The parts of Lee et al.'s (2017) model: spans and their vectors, what is kept of them, and scores of pairs.
 
 All of it is for one document. Spans are two tensors of words, `firsts` and `lasts` (included), sorted by the first.
+They are on the host, also where a GPU computes their vectors, so that no one waits for their number or their extent.
 """
 
 from functools import partial
@@ -41,15 +42,18 @@ class Spans(NamedTuple):
         """So many spans at a time."""
         return (Spans(*block) for block in zip(self.firsts.split(size), self.lasts.split(size), strict=True))
 
+    def to(self, device: torch.device) -> "Spans":
+        return Spans(*torch.stack(self).to(device, non_blocking=True))
 
-def candidate_spans(sentence_lengths: Sequence[int], max_width: int, device: torch.device) -> Spans:
+
+def candidate_spans(sentence_lengths: Sequence[int], max_width: int) -> Spans:
     """All spans of up to `max_width` words that lie within a sentence."""
     # The last word of each word's sentence. Shape: (num_words,)
-    lengths = torch.tensor(sentence_lengths, device=device)
+    lengths = torch.tensor(sentence_lengths)
     sentence_lasts = torch.repeat_interleave(lengths.cumsum(0) - 1, lengths)
     # Shape: (num_words, max_width)
-    firsts = torch.arange(len(sentence_lasts), device=device).unsqueeze(1).expand(-1, max_width)
-    lasts = firsts + torch.arange(max_width, device=device)
+    firsts = torch.arange(len(sentence_lasts)).unsqueeze(1).expand(-1, max_width)
+    lasts = firsts + torch.arange(max_width)
     is_within = lasts <= sentence_lasts.unsqueeze(1)
     return Spans(firsts[is_within], lasts[is_within])
 
@@ -75,7 +79,7 @@ def keep_best(spans: Spans, scores: torch.Tensor, max_kept: int) -> torch.Tensor
             kept.append(index)
             furthest_last[first] = max(last, furthest_last.get(first, last))
             earliest_first[last] = min(first, earliest_first.get(last, first))
-    return torch.tensor(sorted(kept), dtype=torch.long, device=scores.device)
+    return torch.tensor(sorted(kept), dtype=torch.long)
 
 
 class SpanEmbedder(torch.nn.Module):
@@ -93,29 +97,30 @@ class SpanEmbedder(torch.nn.Module):
 
     def forward(self, document: EncodedDocument, spans: Spans) -> torch.Tensor:
         """(num_spans, output_dim)."""
+        covered = slice(int(spans.firsts.min()), int(spans.lasts.max()) + 1)
+        spans = spans.to(document.encoded.device)
         return torch.cat(
             [
                 document.encoded[spans.firsts],
                 document.encoded[spans.lasts],
-                self._heads(document, spans),
+                self._heads(document, spans, covered),
                 self.dropout(self.width_embedding(spans.lasts - spans.firsts)),
             ],
             dim=-1,
         )
 
-    def _heads(self, document: EncodedDocument, spans: Spans) -> torch.Tensor:
+    def _heads(self, document: EncodedDocument, spans: Spans, covered: slice) -> torch.Tensor:
         """Each span's weights are laid over all the words that these spans cover, for one product of two matrices:
         gathering the inputs of each span would take `max_width` times the memory.
         """
-        begin, end = int(spans.firsts.min()), int(spans.lasts.max()) + 1
         # Shape: (num_spans, max_width)
         words = spans.firsts.unsqueeze(1) + torch.arange(self.max_width, device=spans.firsts.device)
         is_inside = words <= spans.lasts.unsqueeze(1)
-        words = words.clamp(max=end - 1)
+        words = words.clamp(max=covered.stop - 1)
         weights = masked_softmax(document.head_logits[words], is_inside)
-        # Shape: (num_spans, end - begin). What is past a span's end has no weight, wherever it is added.
-        laid_out = weights.new_zeros(len(weights), end - begin).scatter_add(1, words - begin, weights)
-        return laid_out @ document.inputs[begin:end]
+        # Shape: (num_spans, num_covered). What is past a span's end has no weight, wherever it is added.
+        laid_out = weights.new_zeros(len(weights), covered.stop - covered.start)
+        return laid_out.scatter_add(1, words - covered.start, weights) @ document.inputs[covered]
 
 
 class FeedForwardScorer(torch.nn.Module):

@@ -46,7 +46,6 @@ class SrlTagger(Tagger):
     """
 
     default_predictor = "elmo::srl"
-    decodes_in_training = False
 
     def __init__(
         self,

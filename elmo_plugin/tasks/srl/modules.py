@@ -6,9 +6,10 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.modules import Seq2SeqEncoder
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from elmo_plugin.processor import lstm_kernels_for
+from elmo_plugin.tasks.common.recurrent import LongestFirst
 from elmo_plugin.tasks.srl import highway_cell
 
 
@@ -116,12 +117,11 @@ class AlternatingLstm(Seq2SeqEncoder):
 
     def forward(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(batch_size, num_tokens, input_size) -> (batch_size, num_tokens, hidden_size), zeros at padding."""
-        # A row without tokens counts as one of a single token, which the mask then takes out.
-        lengths = mask.sum(dim=1).clamp(min=1).cpu()
-        packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+        rows = LongestFirst.of(mask)
+        packed = rows.pack(inputs)
         for layer in self.layers:
             packed = layer(packed)
-        outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=inputs.size(1))
+        outputs = rows.pad(packed, inputs.size(1))
         return outputs.masked_fill(~mask.unsqueeze(-1), 0.0)
 
 

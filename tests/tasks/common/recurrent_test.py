@@ -3,6 +3,8 @@ import torch
 from allennlp.common import Params
 from allennlp.modules import Seq2SeqEncoder
 
+from elmo_plugin.tasks.common.recurrent import LongestFirst
+
 SIZES = {"input_size": 5, "hidden_size": 4}
 
 
@@ -55,8 +57,30 @@ def test_so_do_its_gradients(pair, batch):
 def test_what_a_gpu_would_do_is_the_same(pair, batch):
     ours, _ = pair
     inputs, mask = batch
-    packed = ours._packed(inputs, mask.sum(dim=1)).masked_fill(~mask.unsqueeze(-1), 0.0)
+    packed = ours._packed(inputs, mask).masked_fill(~mask.unsqueeze(-1), 0.0)
     torch.testing.assert_close(packed, ours(inputs, mask))
+
+
+def test_on_a_gpu_the_host_waits_for_lengths_once_a_batch(pair, batch, gpu):
+    ours, _ = pair
+    inputs, mask = batch
+    expected = ours(inputs, mask)
+    ours.cuda()
+    on_gpu = inputs.cuda(), mask.cuda()
+    with gpu.counted() as counts:
+        outputs = [ours(*on_gpu) for _ in range(3)]
+    assert counts.waits == {"tasks/common/recurrent.py LongestFirst.of": 1}
+    for output in outputs:
+        torch.testing.assert_close(output.cpu(), expected)
+
+
+def test_lengths_that_are_known_are_not_waited_for(batch, gpu):
+    _, mask = batch
+    mask = mask.cuda()
+    with gpu.counted() as counts:
+        rows = LongestFirst.of(mask, [3, 6, 1, 4])
+    assert not counts.waits
+    assert rows.lengths.tolist() == [6, 4, 3, 1] and rows.order.tolist() == [1, 3, 0, 2]
 
 
 def test_padding_is_neither_read_nor_written(pair, batch):

@@ -22,8 +22,8 @@ class Everywhere(ContextualEmbedder):
 class Doubling(TaskModel):
     """Scores twice its input, and takes the gold value for its loss."""
 
-    def __init__(self, *placements):
-        super().__init__(Vocabulary(), PlacedTextEmbedder(contextual=Everywhere("input", *placements)))
+    def __init__(self, *placements, **kwargs):
+        super().__init__(Vocabulary(), PlacedTextEmbedder(contextual=Everywhere("input", *placements)), **kwargs)
         self.metric = Average()
 
     def scores(self, values, **_):
@@ -41,17 +41,24 @@ class Doubling(TaskModel):
 VALUES = {"values": torch.tensor([1.0, 2.0]), "metadata": "that no step asks for"}
 
 
+GOLD = torch.tensor([2.0, 5.0])
+
+
 def test_forward_scores_and_decodes_and_has_a_loss_only_with_gold_labels():
     assert Doubling()(**VALUES) == {"answer": [2.0, 4.0]}
-    output = Doubling()(**VALUES, gold=torch.tensor([2.0, 5.0]))
-    assert output == {"answer": [2.0, 4.0], "loss": torch.tensor(1.0)}
+    assert Doubling().eval()(**VALUES, gold=GOLD) == {"answer": [2.0, 4.0], "loss": torch.tensor(1.0)}
 
 
-def test_a_task_may_decode_in_evaluation_only():
+def test_training_batches_are_neither_decoded_nor_reported():
     model = Doubling()
-    model.decodes_in_training = False
-    assert model.train()(**VALUES, gold=torch.tensor([2.0, 5.0])).keys() == {"loss"}
-    assert model.eval()(**VALUES, gold=torch.tensor([2.0, 5.0])).keys() == {"answer", "loss"}
+    assert model.train()(**VALUES, gold=GOLD).keys() == {"loss"}
+    assert model.get_metrics(reset=True) == {}
+
+
+def test_training_metrics_are_there_if_asked_for():
+    model = Doubling(training_metrics=True)
+    assert model.train()(**VALUES, gold=GOLD).keys() == {"answer", "loss"}
+    assert model.get_metrics() == 1.0
 
 
 def test_a_placement_that_the_task_lacks_is_refused():

@@ -144,7 +144,7 @@ def test_antecedents_are_the_nearest_so_many(task):
 
 
 def test_training_takes_a_window_of_sentences_and_evaluation_does_not(task):
-    model = task.build(max_training_sentences=1, spans_per_word=1.0)
+    model = task.build(training_metrics=True, max_training_sentences=1, spans_per_word=1.0)
     batch = task.tensors(model, DOCUMENTS[:1])
     assert scores_of(model, batch)["windows"] == [(0, 10)]
     model.train()
@@ -244,7 +244,7 @@ def test_several_models_prune_once_and_average_what_they_score(task):
     assert {len(spans) for spans in joint["spans"]} == {4}
     # Keeping the same spans, each member's own scores are those that are averaged.
     (document,) = model_module._documents(*arguments)
-    candidates = modules.candidate_spans(document.lengths, 4, torch.device("cpu"))
+    candidates = modules.candidate_spans(document.lengths, 4)
     places = {span: place for place, span in enumerate(zip(*(words.tolist() for words in candidates), strict=True))}
     kept = candidates.take(torch.tensor([places[span] for span in joint["spans"][0]]))
     features = modules.PairFeatures(document.speaker_ids[kept.firsts], document.genre)

@@ -18,8 +18,6 @@ from elmo_plugin.tasks.coref.modules import (
     link,
 )
 
-CPU = torch.device("cpu")
-
 
 def pairs(spans):
     return list(zip(spans.firsts.tolist(), spans.lasts.tolist(), strict=True))
@@ -30,8 +28,8 @@ def spans_of(*words):
 
 
 def test_candidates_are_within_a_sentence_and_not_too_wide():
-    assert pairs(candidate_spans([3, 1], 2, CPU)) == [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (3, 3)]
-    assert len(pairs(candidate_spans([30, 7, 12], 10, CPU))) == (30 * 10 - 45) + 28 + (12 * 10 - 45)
+    assert pairs(candidate_spans([3, 1], 2)) == [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (3, 3)]
+    assert len(pairs(candidate_spans([30, 7, 12], 10))) == (30 * 10 - 45) + 28 + (12 * 10 - 45)
 
 
 def test_spans_that_cross_a_better_one_are_left_out_and_nested_ones_are_kept():
@@ -54,7 +52,7 @@ def crosses(one, other):
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_kept_is_what_the_plain_definition_keeps(seed):
     torch.manual_seed(seed)
-    spans = candidate_spans([9, 4, 12], 5, CPU)
+    spans = candidate_spans([9, 4, 12], 5)
     scores = torch.randn(len(spans.firsts))
     all_pairs, expected = pairs(spans), []
     for index in scores.argsort(descending=True).tolist():
