@@ -261,11 +261,20 @@ class _Calls(TorchFunctionMode):
                 tree_map_only(torch.Tensor, lambda _: next(remaining), structures[place]) if place in places else value
                 for place, value in enumerate(args)
             ]
-            # oneDNN has no LSTM in half precision.
-            with torch.backends.mkldnn.flags(enabled=False):
+            with _without_onednn():  # which has no LSTM in half precision
                 return func(*filled)
 
         return _OneKernel.apply(self._gpu, run, *_tensors(*args))
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 class _OneKernel(torch.autograd.Function):
