@@ -52,9 +52,12 @@ class BiLm(torch.nn.Module):
     `dropout` acts at each LSTM layer's input, in training mode only; the residual connection adds the dropped input, as
     in the original.
 
-    A frozen biLM on a CPU remembers the token vectors of words it has seen, up to `token_cache_megabytes`, and may run
-    its LSTMs in `precision` "int8" instead of "float32": faster, and no longer exact. See `benchmarks/README.md` for by
-    how much.
+    A frozen biLM on a CPU remembers the token vectors of words it has seen, up to `token_cache_megabytes`.
+
+    `precision` is that of the LSTMs' multiplies, "float32" by default. "tf32" lets a GPU round their factors to TF32;
+    torch has one switch for all multiplies of a process, and this sets it. "bfloat16" runs the recurrence but for its
+    cells in bfloat16. "int8" is for a frozen biLM on a CPU: faster, and no longer exact (`benchmarks/README.md` says by
+    how much).
 
     `BiLm.load("wiki-small")` reads one. In a config it is the same string, or `{"type": "random", "projection_dim":
     ..., ...}` for one to be trained; see `elmo_plugin.bilm.sources`.
@@ -69,10 +72,6 @@ class BiLm(torch.nn.Module):
         token_cache_megabytes: float = 64.0,
     ) -> None:
         super().__init__()
-        if token_cache_megabytes < 0:
-            raise ConfigurationError(
-                f"a biLM's token_cache_megabytes has to be at least 0, got {token_cache_megabytes}"
-            )
         self.options = options
         self.token_cache = TokenCache(token_cache_megabytes)
         self.stateful = stateful
@@ -87,28 +86,6 @@ class BiLm(torch.nn.Module):
         self._awaiting_weights: Optional[str] = None
         self.register_load_state_dict_pre_hook(_weights_arrive)
 
-    @staticmethod
-    def load(
-        bilm: Optional[str] = None, weight_file: Optional[str] = None, *, options_file: Optional[str] = None
-    ) -> "BiLm":
-        """The biLM that one string names: a shipped or published name (`elmo_plugin.bilm.pretrained`), a folder with
-        options.json and weights.hdf5, a model archive, or a URL of either. Without a name it is the one that ships.
-
-        The one other way is AllenNLP 0.9's, `BiLm.load(options_file, weight_file)`.
-        """
-        from elmo_plugin.bilm import loading
-
-        if weight_file is not None and options_file is None:
-            bilm, options_file = None, bilm
-        return loading.load(bilm, options_file, weight_file)
-
-    @staticmethod
-    def from_params(params: "Params", serialization_dir: Optional[str] = None) -> "BiLm":
-        """What AllenNLP calls for a biLM in a config."""
-        from elmo_plugin.bilm.sources import BiLmSource
-
-        return BiLmSource.from_config(params, serialization_dir)
-
     def _recurrent_layers(self) -> torch.nn.ModuleList:
         options = self.options
         return torch.nn.ModuleList(
@@ -122,46 +99,55 @@ class BiLm(torch.nn.Module):
             for _ in range(options.num_layers)
         )
 
-    @property
-    def precision(self) -> str:
-        return self._precision
+    def forward(self, character_ids: torch.Tensor) -> BiLmOutput:
+        """All layers of a batch of sentences, given as (batch_size, num_tokens, max_characters_per_token), zeros for
+        padding.
+        """
+        self._check_width(character_ids)
+        character_ids, lengths = self._add_boundaries(character_ids)
+        steps = torch.arange(character_ids.size(1), device=lengths.device)
+        mask = steps < lengths.unsqueeze(1)
+        tokens, lengths, places = self._embed_tokens(character_ids, lengths)
+        layers = self._contextualise(tokens, lengths)
+        if places is not None:
+            layers = layers[:, places]
+        return BiLmOutput(layers * mask.unsqueeze(-1), mask)
 
-    @precision.setter
-    def precision(self, precision: str) -> None:
-        self._precision = check_precision(precision)
-        for layer in cast(Iterable[ProjectedLstm], [*self.forward_layers, *self.backward_layers]):
-            layer.precision = precision
+    def _add_boundaries(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """<S> before each sentence and </S> behind it, and the lengths with them."""
+        lengths = (character_ids > 0).any(dim=-1).sum(dim=-1)
+        begin, end = self._boundary_ids.to(character_ids.device)
+        with_boundaries = functional.pad(character_ids, (0, 0, 1, 1))
+        with_boundaries[:, 0] = begin
+        with_boundaries[torch.arange(len(lengths), device=lengths.device), lengths + 1] = end
+        return with_boundaries, lengths + 2
 
-    @property
-    def num_layers(self) -> int:
-        """How many vectors a token has: the LSTM layers and the token layer."""
-        return self.options.num_layers + 1
+    def _embed_tokens(
+        self, character_ids: torch.Tensor, lengths: torch.Tensor
+    ) -> Tuple[torch.Tensor, torch.Tensor, Optional[torch.Tensor]]:
+        """The token vectors of the sentences that have to be run, their lengths, and each row's place among those
+        sentences if they aren't the rows themselves.
 
-    def get_output_dim(self) -> int:
-        return 2 * self.options.projection_dim
+        On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run
+        once. On a GPU finding repetitions would make the host wait, and costs more than it saves.
+        """
+        if not character_ids.is_cpu:
+            return self.token_layer(character_ids), lengths, None
+        types, sentences = distinct_words(character_ids)
+        places = None
+        if self.is_repeatable:
+            sentences, lengths, places = distinct_sentences(sentences, lengths)
+        return functional.embedding(sentences, self.type_vectors(types)), lengths, places
 
-    def reset_state(self) -> None:
-        """Forgets the carried states, so that the next batch starts from zeros."""
-        self._carried_state = None
-
-    def await_weights(self, complaint: str) -> None:
-        """Makes any use of this biLM fail with `complaint` until weights are loaded into it."""
-        self._awaiting_weights = complaint
-
-    def zero_state(self, batch_size: int) -> BiLmState:
-        layers = [
-            [layer.zero_state(batch_size) for layer in cast(Iterable[ProjectedLstm], direction)]
-            for direction in (self.forward_layers, self.backward_layers)
-        ]
-        return BiLmState(*layers)
-
-    def _drops(self) -> bool:
-        return self.training and self.dropout.p > 0
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether a sentence gives the same vectors each time, as long as the weights are the same."""
-        return not (self.stateful or self._drops())
+    def type_vectors(self, types: torch.Tensor) -> torch.Tensor:
+        """The token layer of different words' character ids, (num_types, max_characters_per_token), from the token
+        cache where it may be used.
+        """
+        weights = list(self.character_cnn.parameters())
+        is_exact = types.is_cpu and not torch.is_autocast_enabled("cpu")
+        if not is_exact or not are_frozen(weights) or self.token_cache.megabytes == 0:
+            return self.token_layer(types)
+        return self.token_cache.vectors(types, self.token_layer, weights)
 
     def token_layer(self, character_ids: torch.Tensor) -> torch.Tensor:
         """The context-independent vectors of character ids of any leading shape."""
@@ -169,6 +155,30 @@ class BiLm(torch.nn.Module):
         if self._awaiting_weights is not None:
             raise RuntimeError(self._awaiting_weights)
         return self.character_cnn(character_ids)
+
+    def _contextualise(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """All layers, (num_layers + 1, batch_size, num_steps, 2 * projection_dim), of token vectors (batch_size,
+        num_steps, projection_dim). The backward direction reads each sentence in reverse.
+        """
+        batch_size, num_steps, _ = tokens.shape
+        steps = torch.arange(num_steps, device=tokens.device)
+        # Reverses each sentence in place; its own inverse. Shape: (batch_size, num_steps)
+        reversal = torch.where(steps < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - steps, steps)
+        rows = torch.arange(batch_size, device=tokens.device).unsqueeze(1)
+        state = None
+        if self.stateful and self._carried_state is not None:
+            state = self._carried_state.to(tokens.device).rows(batch_size)
+        # Padding follows a sentence in both directions. So where no state is carried it can be run through and masked,
+        # which on a GPU spares the host waiting for the lengths.
+        needs_lengths = self.stateful or tokens.is_cpu
+        output = self.run(tokens, tokens[rows, reversal], lengths if needs_lengths else None, state)
+        if self.stateful:
+            older = self._carried_state
+            self._carried_state = output.state.followed_by(older.to(tokens.device)) if older else output.state
+        layers = [torch.cat([tokens, tokens], dim=-1)]
+        for forward, backward in zip(output.forward, output.backward, strict=True):
+            layers.append(torch.cat([forward, backward[rows, reversal]], dim=-1))
+        return torch.stack(layers)
 
     def run(
         self,
@@ -184,6 +194,8 @@ class BiLm(torch.nn.Module):
         `lengths`, (batch_size,), ends rows early: their later outputs are zero and their state stays. `state` is where
         to start, zeros by default. `resets`, (batch_size, num_steps) bool, lets a row start from zeros again at a step.
         """
+        if self.precision == "tf32" and not forward_inputs.is_cpu:
+            torch.set_float32_matmul_precision("high")
         batch_size, num_steps, _ = forward_inputs.shape
         rows = Rows.by_length(batch_size, num_steps, lengths)
         state = state or self.zero_state(batch_size)
@@ -219,79 +231,68 @@ class BiLm(torch.nn.Module):
             last_states.append(last_state)
         return outputs, last_states
 
-    def forward(self, character_ids: torch.Tensor) -> BiLmOutput:
-        """All layers of a batch of sentences, given as (batch_size, num_tokens, max_characters_per_token), zeros for
-        padding.
+    @staticmethod
+    def load(
+        bilm: Optional[str] = None, weight_file: Optional[str] = None, *, options_file: Optional[str] = None
+    ) -> "BiLm":
+        """The biLM that one string names: a shipped or published name (`elmo_plugin.bilm.pretrained`), a folder with
+        options.json and weights.hdf5, a model archive, or a URL of either. Without a name it is the one that ships.
+
+        The one other way is AllenNLP 0.9's, `BiLm.load(options_file, weight_file)`.
         """
-        self._check_width(character_ids)
-        character_ids, lengths = self._add_boundaries(character_ids)
-        steps = torch.arange(character_ids.size(1), device=lengths.device)
-        mask = steps < lengths.unsqueeze(1)
-        tokens, lengths, places = self._embed_tokens(character_ids, lengths)
-        layers = self._contextualise(tokens, lengths)
-        if places is not None:
-            layers = layers[:, places]
-        return BiLmOutput(layers * mask.unsqueeze(-1), mask)
+        from elmo_plugin.bilm import loading
 
-    def _add_boundaries(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-        lengths = (character_ids > 0).any(dim=-1).sum(dim=-1)
-        begin, end = self._boundary_ids.to(character_ids.device)
-        with_boundaries = functional.pad(character_ids, (0, 0, 1, 1))
-        with_boundaries[:, 0] = begin
-        with_boundaries[torch.arange(len(lengths), device=lengths.device), lengths + 1] = end
-        return with_boundaries, lengths + 2
+        if weight_file is not None and options_file is None:
+            bilm, options_file = None, bilm
+        return loading.load(bilm, options_file, weight_file)
 
-    def _embed_tokens(
-        self, character_ids: torch.Tensor, lengths: torch.Tensor
-    ) -> Tuple[torch.Tensor, torch.Tensor, Optional[torch.Tensor]]:
-        """The token vectors of the sentences that have to be run, their lengths, and each row's place among those
-        sentences if they aren't the rows themselves.
+    @staticmethod
+    def from_params(params: "Params", serialization_dir: Optional[str] = None) -> "BiLm":
+        """What AllenNLP calls for a biLM in a config."""
+        from elmo_plugin.bilm.sources import BiLmSource
 
-        On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run
-        once. On a GPU finding repetitions would make the host wait, and costs more than it saves.
-        """
-        if not character_ids.is_cpu:
-            return self.token_layer(character_ids), lengths, None
-        types, sentences = distinct_words(character_ids)
-        places = None
-        if self.is_repeatable:
-            sentences, lengths, places = distinct_sentences(sentences, lengths)
-        return functional.embedding(sentences, self.type_vectors(types)), lengths, places
+        return BiLmSource.from_config(params, serialization_dir)
 
-    def type_vectors(self, types: torch.Tensor) -> torch.Tensor:
-        """The token layer of different words' character ids, (num_types, max_characters_per_token), from the token
-        cache where it may be used.
-        """
-        weights = list(self.character_cnn.parameters())
-        is_exact = types.is_cpu and not torch.is_autocast_enabled("cpu")
-        if not is_exact or not are_frozen(weights) or self.token_cache.megabytes == 0:
-            return self.token_layer(types)
-        return self.token_cache.vectors(types, self.token_layer, weights)
+    @property
+    def precision(self) -> str:
+        return self._precision
 
-    def _contextualise(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        batch_size, num_steps, _ = tokens.shape
-        steps = torch.arange(num_steps, device=tokens.device)
-        # Reverses each sentence in place; its own inverse. Shape: (batch_size, num_steps)
-        reversal = torch.where(steps < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - steps, steps)
-        rows = torch.arange(batch_size, device=tokens.device).unsqueeze(1)
-        state = None
-        if self.stateful and self._carried_state is not None:
-            state = self._carried_state.to(tokens.device).rows(batch_size)
-        # Padding follows a sentence in both directions. So where no state is carried it can be run through and masked,
-        # which on a GPU spares the host waiting for the lengths.
-        needs_lengths = self.stateful or tokens.is_cpu
-        output = self.run(tokens, tokens[rows, reversal], lengths if needs_lengths else None, state)
-        if self.stateful:
-            self._carry(output.state)
-        layers = [torch.cat([tokens, tokens], dim=-1)]
-        for forward, backward in zip(output.forward, output.backward, strict=True):
-            layers.append(torch.cat([forward, backward[rows, reversal]], dim=-1))
-        return torch.stack(layers)
+    @precision.setter
+    def precision(self, precision: str) -> None:
+        self._precision = check_precision(precision)
+        for layer in cast(Iterable[ProjectedLstm], [*self.forward_layers, *self.backward_layers]):
+            layer.precision = precision
 
-    def _carry(self, state: BiLmState) -> None:
-        if self._carried_state is not None:
-            state = state.followed_by(self._carried_state.to(state.forward[0].hidden.device))
-        self._carried_state = state
+    @property
+    def num_layers(self) -> int:
+        """How many vectors a token has: the LSTM layers and the token layer."""
+        return self.options.num_layers + 1
+
+    def get_output_dim(self) -> int:
+        return 2 * self.options.projection_dim
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a sentence gives the same vectors each time, as long as the weights are the same."""
+        return not (self.stateful or self._drops())
+
+    def _drops(self) -> bool:
+        return self.training and self.dropout.p > 0
+
+    def zero_state(self, batch_size: int) -> BiLmState:
+        layers = [
+            [layer.zero_state(batch_size) for layer in cast(Iterable[ProjectedLstm], direction)]
+            for direction in (self.forward_layers, self.backward_layers)
+        ]
+        return BiLmState(*layers)
+
+    def reset_state(self) -> None:
+        """Forgets the carried states, so that the next batch starts from zeros."""
+        self._carried_state = None
+
+    def await_weights(self, complaint: str) -> None:
+        """Makes any use of this biLM fail with `complaint` until weights are loaded into it."""
+        self._awaiting_weights = complaint
 
     def _check_width(self, character_ids: torch.Tensor) -> None:
         expected = self.options.max_characters_per_token

@@ -14,7 +14,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.processor import has_avx512
 
-PRECISIONS = ("float32", "int8")
+PRECISIONS = ("float32", "tf32", "bfloat16", "int8")
 
 
 def are_frozen(weights: Iterable[torch.Tensor]) -> bool:

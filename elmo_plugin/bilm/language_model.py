@@ -13,9 +13,11 @@ from allennlp.nn import InitializerApplicator
 from allennlp.nn.util import get_text_field_mask, read_state_dict
 from torch.nn import functional
 
-from elmo_plugin.bilm.bilm import BiLm, BiLmState
+from elmo_plugin.bilm.bilm import BiLm
+from elmo_plugin.bilm.cuda_graphs import WindowRunner
 from elmo_plugin.bilm.perplexity import BiLmPerplexity
 from elmo_plugin.bilm.softmax import BiLmSoftmax
+from elmo_plugin.bilm.state import BiLmState
 from elmo_plugin.characters import unique_rows
 from elmo_plugin.characters.mapping import BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN, CharacterMapping
 
@@ -57,6 +59,8 @@ class BiLmLanguageModel(Model):
     - `pretrained_file` is the archive of a trained `elmo::bilm` of the same sizes and words, whose biLM and softmax
       training starts from. AllenNLP drops this key when it loads the result, which therefore doesn't need the old
       archive.
+    - `cuda_graphs` launches all kernels of a training window's recurrence as one, on a GPU. It hasn't been tried on
+      one, hence is off by default.
 
     A biLM that is frozen (by the trainer's `no_grad: ["^bilm"]`) has no dropout inside: it is read as it will be when
     it embeds.
@@ -77,6 +81,7 @@ class BiLmLanguageModel(Model):
         reset_probability: float = 0.0,
         namespace: str = "bilm_words",
         pretrained_file: Optional[str] = None,
+        cuda_graphs: bool = False,
         initializer: Optional[InitializerApplicator] = None,
         **kwargs,
     ) -> None:
@@ -91,6 +96,7 @@ class BiLmLanguageModel(Model):
         self.bilm = bilm
         self.softmax = softmax.construct(num_words=len(word_ids), input_dim=bilm.options.projection_dim)
         self._dropout = torch.nn.Dropout(dropout)
+        self._windows = WindowRunner(cuda_graphs)
         self._reset_probability = reset_probability
         self.carry_state = carry_state
         self.carried_state: Optional[BiLmState] = None
@@ -187,11 +193,12 @@ class BiLmLanguageModel(Model):
     def _run_windows(self, streams: Streams, sentence_starts: torch.Tensor) -> TopLayer:
         self._check_carried_state(num_rows=streams.mask.size(0))
         # No lengths: padding comes only after a row's last target, where nothing reads its state any more.
-        output = self.bilm.run(
+        output = self._windows.run(
+            self.bilm,
             streams.forward_inputs,
             streams.backward_inputs,
-            state=self.carried_state,
-            resets=self._resets(sentence_starts),
+            self.carried_state,
+            self._resets(sentence_starts),
         )
         if self.carry_state:
             self.carried_state = output.state

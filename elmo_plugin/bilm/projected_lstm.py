@@ -7,15 +7,15 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.frozen import FrozenProducts, Product, are_frozen
 from elmo_plugin.bilm.lstm_cell import FORGET_BIAS, Clips, LstmState
-from elmo_plugin.bilm.recurrence import LstmWeights, needs_gradient, run_lstm
+from elmo_plugin.bilm.recurrence import LayOut, LstmWeights, needs_gradient, plain, run_lstm
 
 
 class ProjectedLstm(torch.nn.Module):
     """One layer in one direction. Inputs and outputs have the step first: (num_steps, batch_size, dim).
 
     The forget bias is kept without its + 1, as in the published files. Where no gradient is asked for and the weights
-    are frozen, they are laid out for the fastest kernel, which takes as much memory again. The attribute `precision`,
-    "float32" or "int8", says whether they are rounded there.
+    are frozen, they are laid out for the fastest kernel, which takes as much memory again. The attribute `precision` is
+    that of the multiplies; see `BiLm`.
     """
 
     def __init__(
@@ -62,7 +62,24 @@ class ProjectedLstm(torch.nn.Module):
         `keep`, (num_steps, batch_size, 1), is 0 where a row's state is set to zero before a step, and 1 elsewhere.
         """
         self._check_precision(inputs, *state)
-        return run_lstm(self.weights(), self.clips, inputs, state, num_active, keep, self._lay_out)
+        return self.run(self.weights(), inputs, state, num_active, keep, self._lay_out)
+
+    def run(
+        self,
+        weights: LstmWeights,
+        inputs: torch.Tensor,
+        state: LstmState,
+        num_active: List[int],
+        keep: Optional[torch.Tensor],
+        lay_out: LayOut = plain,
+    ) -> Tuple[torch.Tensor, LstmState]:
+        """The same with weights that are given, in this layer's precision."""
+        dtype = torch.bfloat16 if self.precision == "bfloat16" else self.bias.dtype
+        projection = None if weights.projection is None else weights.projection.to(dtype)
+        weights = weights._replace(state=weights.state.to(dtype), projection=projection)
+        state = LstmState(state.hidden.to(dtype), state.cell)
+        outputs, last = run_lstm(weights, self.clips, inputs, state, num_active, keep, lay_out)
+        return outputs.to(self.bias.dtype), LstmState(last.hidden.to(self.bias.dtype), last.cell)
 
     def weights(self) -> LstmWeights:
         bias = self.bias.clone()
@@ -93,4 +110,4 @@ def run_together(
     """
     parts = zip(*(layer.weights() for layer in layers), strict=True)
     weights = LstmWeights(*(None if part[0] is None else torch.stack(part) for part in parts))
-    return run_lstm(weights, layers[0].clips, inputs, state, num_active, keep)
+    return layers[0].run(weights, inputs, state, num_active, keep)

@@ -35,6 +35,10 @@ LayOut = Callable[[str, torch.Tensor], Product]
 """From the name and value of a weight to the way to multiply by it."""
 
 
+def plain(name: str, weight: torch.Tensor) -> Product:
+    return Product(weight)
+
+
 def run_lstm(
     weights: LstmWeights,
     clips: Clips,
@@ -42,15 +46,16 @@ def run_lstm(
     state: LstmState,
     num_active: List[int],
     keep: Optional[torch.Tensor],
-    lay_out: LayOut = lambda name, weight: Product(weight),
+    lay_out: LayOut = plain,
 ) -> Tuple[torch.Tensor, LstmState]:
     """The outputs for inputs (..., num_steps, batch_size, dim), zeros for rows that had ended, and the last state.
 
     Without gradients the gates of only a block of steps are held at once, so that memory stays flat over long
-    sequences. Under autocast the multiply of the inputs runs in half precision, the recurrence stays in float32.
+    sequences. Under autocast the multiply of the inputs runs in half precision, the recurrence stays in that of its
+    weights.
     """
     if needs_gradient(inputs, *state, *weights):
-        gates = _at_least_float32(Product(weights.input).plus(weights.bias, inputs.flatten(-3, -2)))
+        gates = Product(weights.input).plus(weights.bias, inputs.flatten(-3, -2)).to(weights.state.dtype)
         gates = gates.unflatten(-2, inputs.shape[-3:-1])
         with torch.autocast(inputs.device.type, enabled=False):
             # The gates belong to nobody else, and the multiply's backward pass doesn't need them.
@@ -85,11 +90,7 @@ def _gates_of_running_rows(
     else:
         running = torch.cat([step[:active] for step, active in zip(inputs, num_active, strict=True)])
     gates = lay_out("input", weights.input).plus(weights.bias, running)
-    return _at_least_float32(gates).split(num_active, dim=-2)
-
-
-def _at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+    return gates.to(weights.state.dtype).split(num_active, dim=-2)
 
 
 class Products(NamedTuple):
@@ -175,9 +176,11 @@ def _room_for(
     if keep is not None:
         met_hiddens = room(num_steps + 1, hidden)
         torch.mul(hidden, keep[0], out=met_hiddens[0])
-    tanh_cells = room(num_steps, cell)
+    # In the precision of the multiplies; the cells, which add up, are in their own.
+    like = cell.to(hidden.dtype)
+    tanh_cells = room(num_steps, like)
     # Where nothing is recorded, what is projected may take the place of what it is made of.
-    return Trace(hiddens, met_hiddens, cells, tanh_cells, room(num_steps, cell) if record else tanh_cells)
+    return Trace(hiddens, met_hiddens, cells, tanh_cells, room(num_steps, like) if record else tanh_cells)
 
 
 def _clear_ended_rows_(outputs: torch.Tensor, num_active: List[int]) -> torch.Tensor:

@@ -94,6 +94,7 @@ class BiLmSource(Registrable):
         max_characters_per_token: int = BiLmOptions.max_characters_per_token,
         dropout: float = 0.0,
         stateful: bool = False,
+        precision: str = "float32",
     ) -> BiLm:
         """A biLM at random, to be trained. The default sizes are the paper's."""
         options = BiLmOptions(
@@ -109,7 +110,7 @@ class BiLmSource(Registrable):
             activation=activation,
             max_characters_per_token=max_characters_per_token,
         )
-        return BiLm(options, dropout, stateful)
+        return BiLm(options, dropout, stateful, precision)
 
 
 BiLmSource.register("files", constructor="from_files")(BiLmSource)

@@ -3,6 +3,7 @@
 from typing import Callable, Dict, Iterable, List, Optional
 
 import torch
+from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.frozen import Snapshot
 
@@ -19,7 +20,7 @@ class TokenCache:
 
     def __init__(self, megabytes: float = 64.0) -> None:
         if megabytes < 0:
-            raise ValueError(f"megabytes has to be at least 0, got {megabytes}")
+            raise ConfigurationError(f"a biLM's token_cache_megabytes has to be at least 0, got {megabytes}")
         self.megabytes = megabytes
         self._rows: Dict[bytes, int] = {}
         self._vectors: Optional[torch.Tensor] = None

@@ -41,8 +41,8 @@ class ElmoEmbedder:
         precision: str = "float32",
     ) -> None:
         check_for_gpu(cuda_device)
-        if precision != "float32" and cuda_device >= 0:
-            raise ConfigurationError(f"precision {precision} is for CPUs; on a GPU leave it at float32")
+        if precision == "int8" and cuda_device >= 0:
+            raise ConfigurationError("precision int8 is for CPUs; on a GPU take float32, tf32 or bfloat16")
         self.cuda_device = cuda_device
         if not isinstance(bilm, BiLm):
             bilm = BiLm.load(bilm, weight_file, options_file=options_file)

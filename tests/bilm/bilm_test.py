@@ -5,6 +5,7 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
+from torch.utils._pytree import tree_leaves
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, BiLmSource, directions
 from elmo_plugin.bilm import frozen as frozen_weights
@@ -262,6 +263,37 @@ def test_int8_is_refused_where_weights_train(with_gradients):
     bilm = BiLm(BiLmOptions(**TINY), precision="int8")
     with torch.set_grad_enabled(with_gradients), pytest.raises(ConfigurationError, match="for embedding with a frozen"):
         bilm(batch_to_ids(SENTENCES))
+
+
+@pytest.mark.parametrize("with_resets", [False, True])
+def test_bfloat16_is_near_gradients_included(with_resets):
+    torch.manual_seed(0)
+    bilm = BiLm(BiLmOptions(**TINY))
+    inputs, resets = torch.randn(2, 3, 6, 4), torch.rand(3, 6) < 0.3 if with_resets else None
+    results = []
+    for precision in ("float32", "bfloat16"):
+        bilm.precision = precision
+        output = bilm.run(*inputs, resets=resets)
+        assert output.forward[0].dtype == output.state.backward[1].hidden.dtype == torch.float32
+        bilm.zero_grad()
+        sum(layer.square().sum() for layer in output.forward + output.backward).backward()
+        with torch.no_grad():
+            without_gradients = bilm.run(*inputs, resets=resets)
+        results.append((output, without_gradients, [layer.grad for layer in bilm.forward_layers.parameters()]))
+    for rounded, exact in zip(tree_leaves(results[1]), tree_leaves(results[0]), strict=True):
+        assert 0 < (rounded - exact).norm() < 0.03 * exact.norm()
+
+
+@pytest.mark.parametrize("precision, expected", [("tf32", "high"), ("float32", "highest")])
+def test_tf32_is_allowed_where_it_is_asked_for(monkeypatch, precision, expected):
+    bilm, chosen = BiLm(BiLmOptions(**TINY), precision=precision), ["highest"]
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", chosen.append)
+    inputs = torch.randn(2, 3, 6, 4)
+    bilm.run(*inputs)
+    assert chosen == ["highest"], "a CPU has no TF32"
+    monkeypatch.setattr(torch.Tensor, "is_cpu", False)
+    bilm.run(*inputs)
+    assert chosen[-1] == expected
 
 
 def test_sizes_of_the_token_cache_below_zero_are_refused():

@@ -143,7 +143,7 @@ def test_weights_are_frozen_where_none_trains_and_changes_are_counted(weight):
 
 
 def test_unknown_precisions_and_missing_kernels_are_refused(monkeypatch):
-    with pytest.raises(ConfigurationError, match="one of float32, int8, not 'int4'"):
+    with pytest.raises(ConfigurationError, match="one of float32, tf32, bfloat16, int8, not 'int4'"):
         check_precision("int4")
     monkeypatch.setattr(frozen, "_has_int8", lambda: False)
     with pytest.raises(ConfigurationError, match="needs torch's quantised kernels"):

@@ -3,6 +3,7 @@ import pickle
 
 import pytest
 import torch
+from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.token_cache import TokenCache
 
@@ -87,5 +88,5 @@ def test_copies_and_pickles_are_empty(compute):
 
 
 def test_a_negative_size_is_refused():
-    with pytest.raises(ValueError, match="at least 0, got -1"):
+    with pytest.raises(ConfigurationError, match="at least 0, got -1"):
         TokenCache(-1)

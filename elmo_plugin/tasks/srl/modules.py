@@ -149,13 +149,12 @@ class _Steps(NamedTuple):
             )
             size_before, start_before = size, start
 
-    def shifted(self, outputs: torch.Tensor) -> torch.Tensor:
-        """For each row of each step that of the step before, zeros where there is none."""
-        places = torch.full((len(outputs),), -1)
+    def rows_before(self) -> List[int]:
+        """For each row of each step that of the step before; -1 where there is none."""
+        places = [-1] * sum(self.batch_sizes)
         for _, continued, before in self.in_order():
-            places[continued] = torch.arange(before.start, before.stop)
-        places = places.to(outputs.device)
-        return outputs.index_select(0, places.clamp(min=0)).masked_fill_((places < 0).unsqueeze(1), 0.0)
+            places[continued] = range(before.start, before.stop)
+        return places
 
 
 class _Recurrence(torch.autograd.Function):
@@ -184,14 +183,15 @@ class _Recurrence(torch.autograd.Function):
             arithmetic.next_hidden_(step, bias, cells[before], step_mask, cells[rows], squashed[rows], outputs[rows])
         ctx.mark_dirty(projected)
         ctx.set_materialize_grads(False)  # for the gates, which go nowhere
-        ctx.save_for_backward(projected, cells, squashed, outputs, state_weight, mask)
+        rows_before = torch.tensor(steps.rows_before(), device=projected.device)
+        ctx.save_for_backward(projected, cells, squashed, outputs, state_weight, mask, rows_before)
         ctx.steps = steps
         return outputs, projected
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_outputs: torch.Tensor, _: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
-        activations, cells, squashed, outputs, state_weight, mask = ctx.saved_tensors
+        activations, cells, squashed, outputs, state_weight, mask, rows_before = ctx.saved_tensors
         dim, batch_size = len(state_weight), ctx.steps.batch_sizes[0]
         transposed_weight = state_weight.t().contiguous()
         # What has reached each sentence's state from the steps behind. Shape: (batch_size, dim)
@@ -211,6 +211,7 @@ class _Recurrence(torch.autograd.Function):
                 scratch[:num_rows],
             )
             torch.mm(step[:num_continued, : 5 * dim], transposed_weight, out=grad_state[:num_continued])
-        hidden_before = ctx.steps.shifted(outputs)
+        hidden_before = outputs.index_select(0, rows_before.clamp(min=0))
+        hidden_before.masked_fill_((rows_before < 0).unsqueeze(1), 0.0)
         grad_gates = activations[:, : 5 * dim]
         return activations, hidden_before.t() @ grad_gates, grad_gates.sum(dim=0), None, None

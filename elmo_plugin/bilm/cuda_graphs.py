@@ -1,0 +1,71 @@
+"""The biLM's training windows as CUDA graphs: all kernels of a pass are launched as one.
+
+Windows have a fixed shape, which is what a graph needs. It hasn't been tried on a GPU, hence is off unless asked for.
+"""
+
+from typing import Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from elmo_plugin.bilm.bilm import BiLm, RecurrentOutput
+from elmo_plugin.bilm.lstm_cell import LstmState
+from elmo_plugin.bilm.state import BiLmState
+
+
+class WindowRunner:
+    """`BiLm.run` on windows, with graphs or without. A shape is captured when it first comes, forward and backward
+    pass; where there is no graph to be had, on a CPU or without gradients, `run` is called as it is.
+    """
+
+    def __init__(self, use_graphs: bool = False) -> None:
+        self._use_graphs = use_graphs
+        self._graphs: Dict[Tuple, torch.nn.Module] = {}
+
+    def __reduce__(self):
+        return WindowRunner, (self._use_graphs,)  # graphs are neither copied nor pickled
+
+    def run(
+        self,
+        bilm: BiLm,
+        forward_inputs: torch.Tensor,
+        backward_inputs: torch.Tensor,
+        state: Optional[BiLmState],
+        resets: Optional[torch.Tensor],
+    ) -> RecurrentOutput:
+        if not (self._use_graphs and forward_inputs.is_cuda and bilm.training and torch.is_grad_enabled()):
+            return bilm.run(forward_inputs, backward_inputs, state=state, resets=resets)
+        state = state or bilm.zero_state(forward_inputs.size(0))
+        optional = () if resets is None else (resets,)
+        arguments = forward_inputs, backward_inputs, *_flatten(state), *optional
+        shape = tuple(forward_inputs.shape), resets is None, torch.is_autocast_enabled("cuda")
+        if shape not in self._graphs:
+            samples = tuple(argument.detach().clone().requires_grad_(argument.requires_grad) for argument in arguments)
+            self._graphs[shape] = torch.cuda.make_graphed_callables(_Run(bilm), samples, allow_unused_input=True)
+        num_layers = bilm.options.num_layers
+        results = self._graphs[shape](*arguments)
+        # The next window writes into the same memory, and has to find the state that this one leaves.
+        state = _unflatten([part.clone() for part in results[2 * num_layers :]])
+        return RecurrentOutput(list(results[:num_layers]), list(results[num_layers : 2 * num_layers]), state)
+
+
+class _Run(torch.nn.Module):
+    """`BiLm.run` from tensors to tensors."""
+
+    def __init__(self, bilm: BiLm) -> None:
+        super().__init__()
+        self.bilm = bilm
+
+    def forward(self, forward_inputs: torch.Tensor, backward_inputs: torch.Tensor, *rest: torch.Tensor):
+        num_parts = 4 * self.bilm.options.num_layers
+        resets = rest[num_parts] if len(rest) > num_parts else None
+        output = self.bilm.run(forward_inputs, backward_inputs, state=_unflatten(rest[:num_parts]), resets=resets)
+        return (*output.forward, *output.backward, *_flatten(output.state))
+
+
+def _flatten(state: BiLmState) -> List[torch.Tensor]:
+    return [part for layers in state for layer in layers for part in layer]
+
+
+def _unflatten(parts: Sequence[torch.Tensor]) -> BiLmState:
+    layers = [LstmState(*parts[place : place + 2]) for place in range(0, len(parts), 2)]
+    return BiLmState(layers[: len(layers) // 2], layers[len(layers) // 2 :])
