@@ -67,7 +67,7 @@ def run_lstm(
         block = slice(start, start + steps_per_block)
         gates = _gates_of_running_rows(weights, inputs[..., block, :, :], num_active[block], lay_out)
         with torch.autocast(inputs.device.type, enabled=False):
-            products = Products(
+            products = RecurrentProducts(
                 lay_out("state", weights.state),
                 None if weights.projection is None else lay_out("projection", weights.projection),
             )
@@ -93,7 +93,7 @@ def _gates_of_running_rows(
     return gates.to(weights.state.dtype).split(num_active, dim=-2)
 
 
-class Products(NamedTuple):
+class RecurrentProducts(NamedTuple):
     """The two weights of the recurrence, ready to be multiplied."""
 
     state: Product
@@ -115,7 +115,7 @@ class Trace(NamedTuple):
 
 def run_steps(
     step_gates: Sequence[torch.Tensor],
-    products: Products,
+    products: RecurrentProducts,
     state: LstmState,
     keep: Optional[torch.Tensor],
     clips: Clips,
@@ -202,7 +202,7 @@ class Recurrence(torch.autograd.Function):
     def forward(ctx, gates, state_weight, projection_weight, hidden, cell, num_active, keep, clips):
         # With AVX-512 both are multiplied faster the other way round in memory.
         kind = TransposedProduct if gates.is_cpu and has_avx512() else Product
-        products = Products(kind(state_weight), None if projection_weight is None else kind(projection_weight))
+        products = RecurrentProducts(kind(state_weight), None if projection_weight is None else kind(projection_weight))
         step_gates = [step[..., :active, :] for step, active in zip(gates.unbind(-3), num_active, strict=True)]
         trace = run_steps(step_gates, products, LstmState(hidden, cell), keep, clips, record=True)
         ctx.num_active, ctx.clips = num_active, clips

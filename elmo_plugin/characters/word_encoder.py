@@ -3,7 +3,7 @@
 import torch
 from allennlp.modules.token_embedders import TokenCharactersEncoder, TokenEmbedder
 
-from elmo_plugin.characters.distinct import unique_rows
+from elmo_plugin.characters.repetitions import unique_rows
 
 
 @TokenEmbedder.register("elmo::character_encoding")

@@ -1,6 +1,6 @@
 import torch
 
-from elmo_plugin.characters import distinct, unique_rows
+from elmo_plugin.characters import repetitions, unique_rows
 
 
 def test_unique_rows_puts_every_row_back():
@@ -12,7 +12,7 @@ def test_unique_rows_puts_every_row_back():
 
 def test_unique_rows_survives_a_collision_of_hashes(monkeypatch):
     monkeypatch.setattr(
-        distinct.torch, "randint", lambda *args, **kwargs: torch.full(args[2], -1)
+        repetitions.torch, "randint", lambda *args, **kwargs: torch.full(args[2], -1)
     )  # all multipliers -1
     rows = torch.tensor([[1, 2], [2, 1], [1, 2]])  # equal sums
     unique, inverse = unique_rows(rows)
