@@ -22,7 +22,7 @@ from torch.nn import functional
 from elmo_plugin.analysis import token_store
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
 from elmo_plugin.analysis.tables import layer_name, percent, text_table
-from elmo_plugin.analysis.tagged_text import COLUMNS, FORMATS, TaggedSentence, majority_tags, read_tagged
+from elmo_plugin.analysis.tagged_text import COLUMNS, FORMATS, TaggedSentence, majority_tags, read_tagged, tagged_files
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.embedding import ElmoEmbedder
 
@@ -44,13 +44,16 @@ class TaggedCorpus(NamedTuple):
     file_format: str = "auto"
     column: str = "xpos"
     limit: Optional[int] = None
+    encoding: str = "utf-8"
 
     def sentences(self) -> Iterator[TaggedSentence]:
-        return islice(read_tagged(self.path, self.file_format, self.column), self.limit)
+        return islice(read_tagged(self.path, self.file_format, self.column, self.encoding), self.limit)
 
     def vectors(self, embedder: ElmoEmbedder, folder: Path, batch_size: int, progress: str) -> TokenStore:
         """All layers of all tokens, by way of the files in `folder`."""
-        source = {**token_store.file_identity(self.path), "format": self.file_format, "limit": self.limit}
+        files = [token_store.file_identity(path) for path in tagged_files(self.path)]
+        identity = files[0] if len(files) == 1 else {"files": files}
+        source = {**identity, "format": self.file_format, "limit": self.limit}
         tokens = (sentence.tokens for sentence in self.sentences())
         return token_store.build(folder, embedder, tokens, source, batch_size=batch_size, progress=progress)
 
@@ -201,7 +204,8 @@ class PartsOfSpeech(Analysis):
     description = (
         "Trains a linear classifier on the vectors of each of the frozen biLM's layers, and prints their accuracies "
         "beside those of the most frequent tag and of each word's most frequent tag. Reads CoNLL-U (NAME.conllu, the "
-        "column XPOS or UPOS) or text of word_TAG or word/TAG tokens with a sentence a line, plain or gzipped."
+        "column XPOS or UPOS), the Penn Treebank's NAME.pos, or text of word_TAG or word/TAG tokens with a sentence a "
+        "line, plain or gzipped; of the first two also all files below a folder."
     )
     example = (
         "allennlp elmo-analyze pos --bilm bilm.tar.gz --train en_ewt-ud-train.conllu.gz --test "
@@ -209,9 +213,12 @@ class PartsOfSpeech(Analysis):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--train", required=True, metavar="FILE", help="the tagged text to train on")
-        parser.add_argument("--test", required=True, metavar="FILE", help="the tagged text to test on")
-        parser.add_argument("--format", choices=FORMATS, default="auto", help="of both files; auto goes by their names")
+        parser.add_argument("--train", required=True, metavar="PATH", help="the tagged text to train on")
+        parser.add_argument("--test", required=True, metavar="PATH", help="the tagged text to test on")
+        parser.add_argument(
+            "--format", choices=FORMATS, default="auto", help="of both; auto goes by names and the treebank's brackets"
+        )
+        parser.add_argument("--encoding", default="utf-8", help="of both")
         parser.add_argument("--column", choices=sorted(COLUMNS), default="xpos", help="CoNLL-U's column of tags")
         parser.add_argument("--limit", type=int, metavar="N", help="train on the first N sentences only")
         parser.add_argument("--epochs", type=int, default=10, metavar="N", help="over the training set")
@@ -228,8 +235,8 @@ class PartsOfSpeech(Analysis):
         for flag, value in (("--limit", arguments.limit), ("--epochs", arguments.epochs)):
             if value is not None and value < 1:
                 raise ConfigurationError(f"{flag} must be 1 or more, not {value}")
-        train = TaggedCorpus(arguments.train, arguments.format, arguments.column, arguments.limit)
-        test = TaggedCorpus(arguments.test, arguments.format, arguments.column)
+        train = TaggedCorpus(arguments.train, arguments.format, arguments.column, arguments.limit, arguments.encoding)
+        test = TaggedCorpus(arguments.test, arguments.format, arguments.column, encoding=arguments.encoding)
         for corpus in (train, test):
             _check(corpus)
         place: ContextManager[str] = (

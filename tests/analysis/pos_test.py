@@ -28,6 +28,7 @@ def run(data, embedder):
             "test": str(data / "dev.conllu"),
             "format": "auto",
             "column": "xpos",
+            "encoding": "utf-8",
             "limit": None,
             "epochs": 20,
             "learning_rate": 0.05,
@@ -148,6 +149,7 @@ def test_a_mistake_in_the_test_set_is_found_before_the_bilm_is_opened(data, tmp_
         test=str(tmp_path / "bad.conllu"),
         format="auto",
         column="xpos",
+        encoding="utf-8",
         limit=None,
         epochs=1,
     )

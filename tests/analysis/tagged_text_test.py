@@ -50,6 +50,66 @@ def test_slashes_part_words_and_tags_and_escaped_ones_are_plain(data):
     assert sentence == TaggedSentence(["The", "1/2", "mills", "."], ["DT", "CD", "NNS", "."])
 
 
+TREEBANK = """\
+*x*x*x*x*x*x*x*x*x*x*x*x*x*
+*x*  Copyright of nobody *x*
+
+[ The/DT Fell/NNP Race/NNP ]
+,/,
+[ 3\\/4/CD miles/NNS ]
+long/JJ|RB ,/, ``/`` ended/VBD
+[ today/NN ] ./. ''/''
+[ She/PRP ]
+won/VBD -LRB-/-LRB- ?/. -RRB-/-RRB-
+================================
+
+[ RAIN/NN ]
+
+No/DT one/NN minds/VBZ
+"""
+
+
+@pytest.mark.parametrize("name", ["race.pos", "race.pos.gz", "race.txt"])
+def test_a_treebank_sentence_goes_on_to_its_full_stop_whatever_the_lines(tmp_path, name):
+    data = TREEBANK.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    sentences = list(read_tagged(str(tmp_path / name)))
+    assert [" ".join(sentence.tokens) for sentence in sentences] == [
+        "The Fell Race , 3/4 miles long , `` ended today . ''",
+        "She won ( ? )",
+        "RAIN",
+        "No one minds",
+    ]
+    assert sentences[0].tags == "DT NNP NNP , CD NNS JJ , `` VBD NN . ''".split()
+
+
+def test_a_token_without_a_tag_in_a_treebank_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"a.pos:2: 'mill' isn't 'word/TAG'"):
+        list(read_tagged(write(tmp_path / "a.pos", "[ The/DT\nmill ]\n")))
+
+
+def test_all_files_below_a_folder_are_read_in_order(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("b/x.pos", "a/y.pos", "a/readme.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, f"{name}/NN\n")
+    assert [tokens for tokens, _ in read_tagged(str(tmp_path))] == [["a/y.pos"], ["b/x.pos"]]
+    with pytest.raises(ConfigurationError, match="holds no file whose name ends with .conllu or .pos"):
+        list(read_tagged(str(tmp_path / "empty")))
+
+
+def test_sentences_with_an_untagged_word_are_left_out_and_counted(tmp_path, caplog):
+    tagged, untagged = (f"1\tGo\tgo\tVERB\t{tag}\t_\t0\troot\t_\t_\n" for tag in ("VB", "_"))
+    path = write(tmp_path / "a.conllu", f"{tagged}\n{untagged}\n{tagged}")
+    assert len(list(read_tagged(path))) == 2
+    assert f"left out 1 of 3 sentences; {path}:3: the word 'Go' has no tag" in caplog.text
+
+
+def test_another_encoding_is_read_if_it_is_named(tmp_path):
+    (tmp_path / "a.txt").write_bytes("Café/NN".encode("latin-1"))
+    assert next(read_tagged(str(tmp_path / "a.txt"), encoding="latin-1")).tokens == ["Café"]
+
+
 def test_gzipped_conllu_is_known_by_its_name(data, tmp_path):
     (tmp_path / "a.conllu.gz").write_bytes(gzip.compress((data / "dev.conllu").read_bytes()))
     assert list(read_tagged(str(tmp_path / "a.conllu.gz"))) == list(read_tagged(str(data / "dev.conllu")))
@@ -74,7 +134,7 @@ def test_what_is_wrong_is_named_by_file_and_line(tmp_path, name, text, message):
 
 
 def test_unknown_formats_and_columns_are_refused():
-    with pytest.raises(ConfigurationError, match="the format must be one of auto, conllu, tagged, not 'xml'"):
+    with pytest.raises(ConfigurationError, match="the format must be one of auto, conllu, tagged, treebank, not 'xml'"):
         next(read_tagged("a", "xml"))
     with pytest.raises(ConfigurationError, match="the column must be one of upos, xpos, not 'lemma'"):
         next(read_tagged("a", column="lemma"))
