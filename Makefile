@@ -17,7 +17,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 REQUIREMENTS := requirements/living.txt requirements/archived.txt requirements/dev.txt
 
-.PHONY: help install demo test checks lint format-check types format fixtures bench results results-quick clean FORCE
+.PHONY: help install demo test checks lint format-check types format fixtures bench fuzz results results-quick clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -51,6 +51,9 @@ format: install  ## Format the code and sort its imports
 
 fixtures: install  ## Rebuild the generated part of fixtures/
 	@$(BIN)/python fixtures/build.py
+
+fuzz: install  ## Give damaged files of every format to what reads them, FUZZ_ARGS="--cases 1000 --seed 1" at will
+	@$(BIN)/python -W ignore tests/helpers/fuzzing.py $(FUZZ_ARGS)
 
 bench: install  ## Run the benchmarks, best on a quiet machine, and write BENCHMARKS.md
 	@$(BIN)/python benchmarks/run_all.py
