@@ -225,7 +225,7 @@ class TouchesAFile:
 def test_weights_run_no_code(make_archive, tmp_path):
     weights = io.BytesIO()
     torch.save({"weight": TouchesAFile(tmp_path / "ran")}, weights)
-    with pytest.raises(ArchiveError, match=r"model\.tar\.gz can't be opened: its weights hold something else than tensors"):
+    with pytest.raises(ArchiveError, match="its weights hold something else than tensors"):
         load_archive(make_archive(**{"weights.th": weights.getvalue()}))
     assert not (tmp_path / "ran").exists()
 

@@ -67,7 +67,7 @@ NAMES = {
     SentenceSplitter: ["elmo::spacy"],
     Seq2SeqEncoder: ["elmo::alternating_lstm", "elmo::gru", "elmo::lstm"],
     SpanHeads: ["chained", "linear"],
-    Subcommand: ["bilm-export", "elmo", "elmo-analyze", "elmo-layers", "elmo-score", "elmo-tokens"],
+    Subcommand: ["bilm-export", "elmo", "elmo-analyze", "elmo-convert", "elmo-layers", "elmo-score", "elmo-tokens"],
     TokenEmbedder: ["elmo::character_encoding", "elmo::token_embedder"],
     TokenIndexer: ["elmo::characters"],
     Tokenizer: ["elmo::spacy"],

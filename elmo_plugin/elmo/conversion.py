@@ -1,0 +1,232 @@
+"""Archives trained with AllenNLP's own ELMo, rewritten for this plugin's: the same predictions, faster.
+
+AllenNLP's `elmo_token_embedder` keeps the biLM's weights in the archive too, in an order of its own. They are brought
+into the published layout, read from there like any published biLM, and put back under this plugin's names.
+"""
+
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import h5py
+import torch
+from allennlp.common.checks import ConfigurationError
+from allennlp.models import archival
+
+from elmo_plugin.bilm import BiLm, checkpoint
+from elmo_plugin.bilm.options import BiLmOptions
+from elmo_plugin.bilm.pretrained import PRETRAINED
+from elmo_plugin.bilm.sources import RECORD_NAME
+from elmo_plugin.files import replacing
+
+OLD_TYPE, NEW_TYPE = "elmo_token_embedder", "elmo::token_embedder"
+OLD_INDEXER, NEW_INDEXER = "elmo_characters", "elmo::characters"
+# Where AllenNLP's constructor has it when a config doesn't say.
+_DEFAULT_FILES = PRETRAINED["original"]
+_BILM_KEY = "_elmo._elmo_lstm._token_embedder._char_embedding_weights"
+_PUBLISHED_SIZES = re.compile(r"2x(?P<cell>\d+)_(?P<projection>\d+)_2048cnn_(?P<highway>\d)xhighway")
+
+State = Dict[str, torch.Tensor]
+
+
+class _Embedder(NamedTuple):
+    """An embedder of the old kind: its name among the token embedders, its config, and where its weights begin."""
+
+    name: str
+    config: Dict[str, Any]
+    prefix: str
+
+
+def convert(old_archive: str, new_archive: str, options_file: Optional[str] = None, stateful: bool = True) -> None:
+    """Writes `new_archive`, which predicts what `old_archive` does. Refuses what it can't convert.
+
+    `options_file` is the biLM's options.json, where the one that the archive names is out of reach. AllenNLP's ELMo
+    carries LSTM states from batch to batch; without `stateful` the new archive doesn't, and a sentence gets the same
+    vectors each time.
+    """
+    with archival.extracted_archive(old_archive) as folder:
+        run = Path(folder)
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        state = torch.load(archival.get_weights_path(folder), map_location="cpu", weights_only=True)
+        embedders = _find_embedders(old_archive, config, state)
+        records = {}
+        for embedder in embedders:
+            files = {
+                "options_file": embedder.config.get("options_file", _DEFAULT_FILES.options_file),
+                "weight_file": embedder.config.get("weight_file", _DEFAULT_FILES.weight_file),
+            }
+            options = _read_options(options_file or files["options_file"])
+            new_config = _converted_config(embedder.config, files, stateful)
+            if embedder.config.get("scalar_mix_parameters") is not None:
+                new_config["layers"] = _pop_layer_weights(state, embedder.prefix)
+            state = _converted_state(old_archive, state, embedder.prefix, options)
+            records[json.dumps(files, sort_keys=True)] = options.to_json()
+            embedder.config.clear()
+            embedder.config.update(new_config)
+        _check_nothing_is_left(old_archive, config, state)
+        _rename_indexers(config)
+        (run / "config.json").write_text(json.dumps(config, indent=4), encoding="utf-8")
+        (run / "vocabulary" / RECORD_NAME).write_text(json.dumps(records), encoding="utf-8")
+        torch.save(state, run / "best.th")
+        with replacing(Path(new_archive)) as temporary:
+            archival.archive_model(folder, weights="best.th", archive_path=str(temporary))
+            archival.load_archive(str(temporary))  # what can't be opened doesn't appear
+
+
+# ---- Config ----
+
+
+def _find_embedders(archive: str, config: Any, state: State) -> List[_Embedder]:
+    configs = list(_nodes_of_type(config, OLD_TYPE))
+    prefixes = [key.removesuffix(_BILM_KEY) for key in state if key.endswith(_BILM_KEY)]
+    if not configs:
+        raise ConfigurationError(f"{archive} has no token embedder of type {OLD_TYPE}: there is nothing to convert")
+    embedders = []
+    for name, node in configs:
+        own = [prefix for prefix in prefixes if prefix.endswith(f"token_embedder_{name}.")]
+        if len(own) != 1:
+            raise ConfigurationError(
+                f"{archive} can't be converted: its weights have {len(own)} embedders for the token embedder {name!r} "
+                "of the config, where there has to be one"
+            )
+        if node.get("vocab_to_cache"):
+            raise ConfigurationError(
+                f"{archive} can't be converted: its embedder {name!r} has vocab_to_cache, whose words are read by "
+                "number; this plugin caches words by itself"
+            )
+        embedders.append(_Embedder(name, node, own[0]))
+    return embedders
+
+
+def _nodes_of_type(value: Any, wanted: str, name: str = "") -> Iterator[Tuple[str, Dict[str, Any]]]:
+    if isinstance(value, dict):
+        if value.get("type") == wanted:
+            yield name, value
+        for key, item in value.items():
+            yield from _nodes_of_type(item, wanted, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _nodes_of_type(item, wanted, name)
+
+
+def _converted_config(old: Dict[str, Any], files: Dict[str, str], stateful: bool) -> Dict[str, Any]:
+    new: Dict[str, Any] = {
+        "type": NEW_TYPE,
+        "bilm": {"type": "files", **files},
+        "layer_norm": "legacy" if old.get("do_layer_norm", False) else False,
+        "dropout": old.get("dropout", 0.5),
+        "requires_grad": old.get("requires_grad", False),
+        "stateful": stateful,
+    }
+    if old.get("projection_dim"):
+        new["projection_dim"] = old["projection_dim"]
+    return new
+
+
+def _rename_indexers(config: Any) -> None:
+    """Ours gives the same ids. One that adds tokens of its own stays AllenNLP's, which ours reads as well."""
+    for _, node in _nodes_of_type(config, OLD_INDEXER):
+        if not node.get("tokens_to_add"):
+            node["type"] = NEW_INDEXER
+
+
+def _check_nothing_is_left(archive: str, config: Any, state: State) -> None:
+    left = [key for key in state if "_elmo_lstm." in key or "scalar_mix_0." in key]
+    if left:
+        raise ConfigurationError(
+            f"{archive} can't be converted: beside token embedders of type {OLD_TYPE} it has AllenNLP's ELMo elsewhere "
+            f"({left[0]})"
+        )
+
+
+# ---- Sizes ----
+
+
+def _read_options(options_file: str) -> BiLmOptions:
+    """From the file; for a published one that is out of reach, from the sizes in its name."""
+    published = _PUBLISHED_SIZES.search(options_file) if "://" in options_file else None
+    if published is not None:
+        return BiLmOptions(
+            cell_dim=int(published["cell"]),
+            projection_dim=int(published["projection"]),
+            num_highway=int(published["highway"]),
+        )
+    if not Path(options_file).is_file():
+        raise ConfigurationError(
+            f"the biLM's options file {options_file} is needed for its sizes, but isn't there; give another one with "
+            "--options-file"
+        )
+    return checkpoint.read_options(options_file)
+
+
+# ---- Weights ----
+
+
+def _converted_state(archive: str, state: State, prefix: str, options: BiLmOptions) -> State:
+    own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder, "options.json"), Path(folder, "weights.hdf5")
+        files[0].write_text(json.dumps(options.to_json()), encoding="utf-8")
+        with h5py.File(files[1], "w") as file:
+            try:
+                datasets = _published_datasets(own, options)
+            except KeyError as error:
+                raise ConfigurationError(
+                    f"{archive} can't be converted: its weights have no {error}, which the biLM's options ask for; "
+                    "does the options file belong to it?"
+                ) from error
+            for name, array in datasets.items():
+                file[name] = array.contiguous().numpy()
+        bilm: BiLm = checkpoint.read(*files)
+    converted = {f"elmo.bilm.{name}": value for name, value in bilm.state_dict().items()}
+    for name, value in own.items():
+        if name.startswith("_projection."):
+            converted[name.removeprefix("_")] = value
+        if "scalar_mix_0." in name:
+            converted[f"elmo.mixes.input.{name.rpartition('scalar_mix_0.')[2]}"] = value
+    others = {key: value for key, value in state.items() if not key.startswith(prefix)}
+    return {**others, **{f"{prefix}{name}": value for name, value in converted.items()}}
+
+
+def _pop_layer_weights(state: State, prefix: str) -> List[float]:
+    """Takes weights of the layers that were fixed, and so aren't parameters here, out of the state."""
+    start = f"{prefix}_elmo.scalar_mix_0.scalar_parameters."
+    names = sorted((name for name in state if name.startswith(start)), key=lambda name: int(name.removeprefix(start)))
+    return torch.softmax(torch.cat([state.pop(name) for name in names]).double(), dim=0).tolist()
+
+
+def _published_datasets(own: State, options: BiLmOptions) -> State:
+    """The biLM's weights by the names and in the order of the published HDF5."""
+    tokens, lstms = "_elmo._elmo_lstm._token_embedder.", "_elmo._elmo_lstm._elmo_lstm."
+    datasets = {"char_embed": own[f"{tokens}_char_embedding_weights"][1:]}  # without the row of the padding
+    for index in range(len(options.filters)):
+        datasets[f"CNN/W_cnn_{index}"] = own[f"{tokens}char_conv_{index}.weight"].permute(2, 1, 0)[None]
+        datasets[f"CNN/b_cnn_{index}"] = own[f"{tokens}char_conv_{index}.bias"]
+    for index in range(options.num_highway):
+        for kind in ("weight", "bias"):
+            # AllenNLP's gate lets the layer's input through where the published one lets its output.
+            transform, carry = own[f"{tokens}_highways._layers.{index}.{kind}"].chunk(2)
+            letter = "W" if kind == "weight" else "b"
+            datasets[f"CNN_high_{index}/{letter}_transform"] = transform.t() if kind == "weight" else transform
+            datasets[f"CNN_high_{index}/{letter}_carry"] = -carry.t() if kind == "weight" else -carry
+    datasets["CNN_proj/W_proj"] = own[f"{tokens}_projection.weight"].t()
+    datasets["CNN_proj/b_proj"] = own[f"{tokens}_projection.bias"]
+    for direction, name in enumerate(("forward", "backward")):
+        for index in range(options.num_layers):
+            layer = f"{lstms}{name}_layer_{index}."
+            cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
+            weights = torch.cat([own[f"{layer}input_linearity.weight"], own[f"{layer}state_linearity.weight"]], dim=1)
+            bias = _published_gates(own[f"{layer}state_linearity.bias"]).clone()
+            bias.chunk(4)[2].sub_(1.0)  # which AllenNLP adds when it reads the file
+            datasets[f"{cell}/W_0"] = _published_gates(weights).t()
+            datasets[f"{cell}/B"] = bias
+            datasets[f"{cell}/W_P_0"] = own[f"{layer}state_projection.weight"].t()
+    return datasets
+
+
+def _published_gates(tensor: torch.Tensor) -> torch.Tensor:
+    """From AllenNLP's order (input, forget, candidate, output) to the file's, which has the candidate second."""
+    input_gate, forget, candidate, output = tensor.chunk(4)
+    return torch.cat([input_gate, candidate, forget, output])
