@@ -5,12 +5,14 @@ A module of its own, so that an installation that can't be imported is reported 
 
 import logging
 
+import elmo_plugin_startup
+
 try:
-    import elmo_plugin  # noqa: F401
+    elmo_plugin_startup.import_plugin()
 except Exception as error:
     logging.getLogger(__name__).error(
         "elmo-plugin is installed but can't be imported, so its commands and 'elmo::' names are missing: %s: %s "
-        "(for the traceback: python -c 'import elmo_plugin')",
+        "(for the traceback: python -c 'import elmo_plugin.plugin')",
         type(error).__name__,
         error,
     )

@@ -3,7 +3,8 @@
 The installed plugin brings `elmo_plugin_startup.pth`, which Python reads whenever it starts and which imports this
 module. It puts one finder before all others, which acts on nothing but AllenNLP's own modules while they are loaded:
 
-- AllenNLP is told of the plugin (`AFTER_LOADING`), so that what is installed is found in any folder.
+- AllenNLP is told of the plugin (`AFTER_LOADING`), so that what is installed is found in any folder. The plugin itself
+  is imported without AllenNLP, and completed when a program imports AllenNLP too.
 - AllenNLP's import statements succeed for packages that ELMo doesn't need (`STAND_INS`), installed or not, and for
   names that newer releases of them have dropped. The real thing is always taken where there is one. Otherwise a
   placeholder takes its place, whose use raises an error that says what to install. Only AllenNLP sees placeholders: to
@@ -131,13 +132,55 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):
 # ---- AllenNLP's modules ----
 
 
-def _add_to_default_plugins(plugins: ModuleType) -> None:
-    plugins.DEFAULT_PLUGINS += (PLUGIN,)  # type: ignore[attr-defined]
+_plugin_was_imported = False
+
+
+def import_plugin() -> None:
+    """Registers what the plugin brings. Where that fails it isn't tried again, so that AllenNLP can go on without."""
+    global _plugin_was_imported
+    if not _plugin_was_imported:
+        _plugin_was_imported = True
+        builtins.__import__("elmo_plugin.plugin")
+
+
+def _add_to_default_plugins(plugins) -> None:
+    plugins.DEFAULT_PLUGINS += (PLUGIN,)
+
+
+def _repair(allennlp) -> None:
+    """A program that has imported the plugin gets its repairs with AllenNLP's first module."""
+    if "elmo_plugin" in sys.modules:
+        builtins.__import__("elmo_plugin.compat", fromlist=("apply",)).apply()
+
+
+def _adopt_errors(checks) -> None:
+    if "elmo_plugin.errors" in sys.modules:
+        sys.modules["elmo_plugin.errors"].derive_from_allennlps(checks)
+
+
+def _register_on_demand(registrable) -> None:
+    """A program that has imported the plugin gets its components when AllenNLP first looks for one by name."""
+    import functools
+
+    def with_plugin(method):
+        @functools.wraps(method)
+        def find(cls, *args):
+            if "elmo_plugin" in sys.modules:
+                import_plugin()
+            return method(cls, *args)
+
+        return classmethod(find)
+
+    for name in ("list_available", "resolve_class_name"):
+        setattr(registrable.Registrable, name, with_plugin(vars(registrable.Registrable)[name].__func__))
 
 
 # What is done to a module of AllenNLP once it is loaded.
 AFTER_LOADING = {
+    "allennlp": _repair,
+    "allennlp.common.checks": _adopt_errors,
     "allennlp.common.plugins": _add_to_default_plugins,
+    "allennlp.common.registrable": _register_on_demand,
 }
 
 # Modules that AllenNLP no longer has, and where the plugin has their names.

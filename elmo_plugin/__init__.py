@@ -1,27 +1,30 @@
 """ELMo ("Deep contextualized word representations", Peters et al. 2018) as an AllenNLP plugin.
 
-Importing this package registers everything it brings, and repairs what AllenNLP 2.10.1 needs repaired on today's torch.
+Importing this package takes no time and imports nothing: `ElmoEmbedder` needs torch, numpy and h5py, and what AllenNLP
+runs is in `elmo_plugin.plugin`, which AllenNLP finds by itself.
 """
 
-import elmo_plugin_startup  # noqa: F401  (first: where no .pth file was read, AllenNLP can't be imported without it)
+import sys
+from typing import TYPE_CHECKING
 
-try:
-    import allennlp  # noqa: F401
-except ModuleNotFoundError as error:
-    if error.name != "allennlp":
-        raise
-    raise ImportError(
-        "elmo_plugin needs AllenNLP, whose own requirements can no longer be resolved. Install it without them: "
-        "pip install --no-deps allennlp==2.10.1"
-    ) from error
+import elmo_plugin_startup  # noqa: F401  (where no .pth file was read, AllenNLP can't be imported without it)
+from elmo_plugin.lazy import lazy_names
 
-from elmo_plugin import compat, settings
-
-compat.apply()
-settings.fill_in_defaults()
-
-from elmo_plugin import analysis, bilm, characters, commands, elmo, embedding, tasks, text, training  # noqa: E402
-from elmo_plugin.embedding import ElmoEmbedder  # noqa: E402
+if TYPE_CHECKING:
+    from elmo_plugin import (
+        analysis,
+        bilm,
+        characters,
+        commands,
+        compat,
+        elmo,
+        embedding,
+        settings,
+        tasks,
+        text,
+        training,
+    )
+    from elmo_plugin.embedding import ElmoEmbedder
 
 __version__ = "0.1.0"
 __all__ = [
@@ -38,3 +41,11 @@ __all__ = [
     "text",
     "training",
 ]
+
+__getattr__ = lazy_names(
+    __name__, {name: f"{__name__}.embedding" if name == "ElmoEmbedder" else f"{__name__}.{name}" for name in __all__}
+)
+
+if "allennlp" in sys.modules:
+    # Also when it is AllenNLP that imports it, for a file of plugins or --include-package.
+    elmo_plugin_startup.import_plugin()

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, Callable, FrozenSet, Iterator, NamedTuple, Optional, Union
 
 import torch
-from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.errors import ConfigurationError
 
 TRUST_VARIABLE = "ELMO_TRUST_ARCHIVES"
 CONFIG_NAME, META_NAME = "config.json", "meta.json"

@@ -2,14 +2,17 @@
 
 Each repair is one function: its docstring says what breaks and since when, and its decorator how the defect is
 recognised. Where AllenNLP isn't broken a repair does nothing. The function that a repair replaces stays reachable as
-`__wrapped__` of its replacement. `elmo_plugin` calls `apply()` when it is imported, so that every command and every
-spawned worker that loads the plugin has the repairs.
+`__wrapped__` of its replacement. `elmo_plugin.plugin` calls `apply()`, so that every command and every spawned worker
+that loads the plugin has the repairs.
 """
 
+import difflib
 import functools
+import importlib.util
 import inspect
 import io
 import logging
+import os
 import pickle
 import sys
 import tarfile
@@ -19,7 +22,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Un
 import cached_path
 import numpy
 import torch
-from allennlp.common import Registrable, checks, file_utils, params
+from allennlp.common import Registrable, checks, file_utils, params, registrable
 from allennlp.common import util as common_util
 from allennlp.common.checks import ConfigurationError
 from allennlp.models import archival
@@ -30,7 +33,7 @@ from allennlp.training import gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import pytorch_lr_schedulers
 from allennlp.training.moving_average import ExponentialMovingAverage, MovingAverage
 
-from elmo_plugin import archives
+from elmo_plugin import archives, settings
 
 logger = logging.getLogger(__name__)
 
@@ -400,3 +403,39 @@ def undecodable_environment() -> None:
         return value.encode("utf-8", "ignore").decode("utf-8") == value
 
     _replace_everywhere(original, _is_encodable)
+
+
+def _variables_have_no_defaults() -> bool:
+    return settings.HELP_VARIABLE not in params._environment_variables()
+
+
+@_repair(_variables_have_no_defaults)
+def defaults_of_variables() -> None:
+    """AllenNLP hands the environment to jsonnet, where a variable that isn't set can't have a default. Those of the
+    plugin's table get theirs on the way; the environment stays as it is.
+    """
+    original = params._environment_variables
+
+    @functools.wraps(original)
+    def _environment_variables() -> Dict[str, str]:
+        return {**original(), **settings.with_defaults(os.environ)}
+
+    _replace_everywhere(original, _environment_variables)
+
+
+def _suggestions_need_nltk() -> bool:
+    return importlib.util.find_spec("nltk") is None
+
+
+@_repair(_suggestions_need_nltk)
+def suggestions_for_unknown_names() -> None:
+    """For a registered name that is misspelt, AllenNLP looks for the one that is meant with a function of nltk's, and
+    fails where nltk isn't installed (AllenNLP 2.10.1, any torch). Python's own `difflib` finds it too.
+    """
+    original = registrable._get_suggestion
+
+    @functools.wraps(original)
+    def _get_suggestion(name: str, available: List[str]) -> Optional[str]:
+        return next(iter(difflib.get_close_matches(name, available, n=1, cutoff=0.8)), None)
+
+    _replace_everywhere(original, _get_suggestion)

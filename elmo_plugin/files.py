@@ -8,8 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple, Union
 
-from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
+from elmo_plugin.errors import ConfigurationError
 
 PathOrStr = Union[str, "os.PathLike[str]"]
 
@@ -32,6 +31,8 @@ def numbered_lines(
     file_path: str, skip_blank: bool = True, encoding: Optional[str] = None
 ) -> Iterator[Tuple[int, str]]:
     """The same lines, of a path or URL, with their numbers from 1. For `encoding` see `decoded_lines`."""
+    from allennlp.common.file_utils import cached_path  # takes seconds, and is there already where data is read
+
     return _lines(str(cached_path(file_path)), file_path, skip_blank, lambda num_bytes: None, encoding)
 
 

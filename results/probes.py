@@ -1,12 +1,12 @@
 """The two analyses of RESULTS.md that need the biLM alone: word senses (Table 5) and parts of speech (Table 6)."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from elmo_plugin.analysis.runs import RunFailed, fingerprint
+from elmo_plugin.settings import value_of
 
 
 class Probe(NamedTuple):
@@ -68,4 +68,4 @@ def _folder(name: str, data: Path, folder: Path) -> Path:
 def _arguments(name: str, data: Path) -> List[str]:
     files = PROBES[name].files
     arguments = [part for flag, names in files.items() for part in (flag, *(str(data / file) for file in names))]
-    return [*arguments, "--bilm", os.environ["ELMO_BILM"]]
+    return [*arguments, "--bilm", value_of("ELMO_BILM")]

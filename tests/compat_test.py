@@ -595,3 +595,8 @@ def test_an_undecodable_environment_variable_is_left_out_and_others_stay(tmp_pat
     (tmp_path / "config.jsonnet").write_text("{ values: [std.extVar('DECODABLE'), std.extVar('EMPTY')] }")
     assert Params.from_file(tmp_path / "config.jsonnet").as_dict() == {"values": ["caf\u00e9", ""]}
     assert "UNRELATED" not in params._environment_variables()
+
+
+def test_a_misspelt_name_gets_a_suggestion_with_nltk_and_without():
+    with pytest.raises(ConfigurationError, match="'elmo::nerr' is not a registered name.*did you mean 'elmo::ner'"):
+        Model.by_name("elmo::nerr")

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterable, NamedTuple
 import pytest
 import torch
 
-import elmo_plugin  # noqa: F401  (registers everything, and repairs AllenNLP)
+import elmo_plugin.plugin  # noqa: F401  (registers everything, and repairs AllenNLP)
 
 ROOT = Path(__file__).resolve().parent.parent
 

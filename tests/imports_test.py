@@ -1,4 +1,6 @@
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "elmo_plugin"
 
 # Which folders a folder may import from; CONTRIBUTING.md draws the arrows. These files are below all of them.
-BELOW_ALL = {"files", "lstm_kernels", "processor"}
+BELOW_ALL = {"errors", "files", "lazy", "lstm_kernels", "processor", "words"}
 MAY_IMPORT = {
     "characters": {"characters"},
     "bilm": {"bilm", "characters"},
@@ -47,14 +49,58 @@ def test_no_task_imports_another():
                 assert module.split(".")[2] not in tasks - {own}, f"{path.relative_to(PACKAGE)} imports {module}"
 
 
-def test_every_module_is_imported_by_importing_the_package():
-    import sys
-
-    import elmo_plugin  # noqa: F401
+def test_everything_that_may_be_registered_is_imported_by_the_plugins_module():
+    import elmo_plugin.plugin  # noqa: F401
 
     for path in PACKAGE.rglob("*.py"):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        # The integrations are imported by those who use them, the kernels on a GPU.
-        if parts[-1] not in ("__main__", "lstm_kernels") and "integrations" not in parts:
-            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if "allennlp" in path.read_text(encoding="utf-8") and parts[-1] not in ("__main__", "allennlp_0_9"):
             assert name in sys.modules, f"{name} would not be registered: import it in its package's __init__.py"
+
+
+def run_python(code, cwd):
+    """What `code` prints in a fresh interpreter."""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+HEAVY = {"allennlp", "cached_path", "scipy", "sklearn", "spacy", "transformers"}
+LOADED = f"import sys; print(sorted({HEAVY} & set(sys.modules)))"
+
+
+def test_embedding_imports_neither_allennlp_nor_other_libraries(tmp_path):
+    embed = "from elmo_plugin import ElmoEmbedder; ElmoEmbedder().embed_sentence(['I', 'ate'])\n"
+    assert run_python(embed + LOADED, tmp_path) == "[]"
+
+
+def test_the_scikit_learn_transformer_imports_no_allennlp(tmp_path):
+    code = (
+        "from elmo_plugin.integrations import ElmoVectorizer; ElmoVectorizer().fit_transform(['I ate. It was good.'])\n"
+    )
+    assert run_python(code + "import sys; print('allennlp' in sys.modules)", tmp_path) == "False"
+
+
+def test_the_spacy_component_imports_no_allennlp(tmp_path):
+    code = "import spacy; nlp = spacy.blank('en'); nlp.add_pipe('elmo'); print(nlp('I ate.')._.elmo.shape)\n"
+    assert run_python(code + "import sys; print('allennlp' in sys.modules)", tmp_path) == "(3, 256)\nFalse"
+
+
+def test_importing_the_package_imports_no_torch_and_prints_nothing(tmp_path):
+    assert run_python("import elmo_plugin, sys; assert 'torch' not in sys.modules", tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [("elmo_plugin", "allennlp.models"), ("allennlp.models", "elmo_plugin"), ("elmo_plugin.elmo.elmo", "elmo_plugin")],
+)
+def test_with_allennlp_imported_first_or_last_all_is_registered_and_repaired(tmp_path, first, second):
+    code = (
+        f"import {first}, {second}\n"
+        "from allennlp.models import archival, Model; from allennlp.common.checks import ConfigurationError\n"
+        "from elmo_plugin import errors\n"
+        "print(hasattr(archival.extracted_archive, '__wrapped__'), 'elmo::ner' in Model.list_available(), "
+        "issubclass(errors.ConfigurationError, ConfigurationError))"
+    )
+    assert run_python(code, tmp_path) == "True True True"

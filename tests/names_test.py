@@ -91,4 +91,5 @@ def test_nothing_else_is_registered():
 
 
 def test_the_python_api_is_this():
-    assert {"ElmoEmbedder", "__version__"} <= set(vars(elmo_plugin))
+    assert "ElmoEmbedder" in elmo_plugin.__all__ and elmo_plugin.__version__
+    assert all(hasattr(elmo_plugin, name) for name in elmo_plugin.__all__)

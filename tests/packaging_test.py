@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from elmo_plugin_startup import STAND_INS
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -116,10 +118,10 @@ def test_without_allennlp_the_plugin_says_how_to_install_it(installed: Path, tmp
     # -S leaves out site-packages, and AllenNLP with it.
     code = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\n"
-        "try:\n    import elmo_plugin\nexcept ImportError as error:\n    print(error)"
+        "try:\n    import elmo_plugin.plugin\nexcept ImportError as error:\n    print(error)"
     )
     message = run(sys.executable, "-I", "-S", "-c", code, cwd=tmp_path)
-    (archived,) = pins("archived.txt").values()
+    archived = " ".join(map(str, pins("archived.txt").values()))
     assert f"pip install --no-deps {archived}" in message
 
 
@@ -129,9 +131,18 @@ def test_the_metadata_leaves_allennlp_out_and_asks_for_python_3_11(wheel: Path) 
         metadata = importlib.metadata.PathDistribution(zipfile.Path(archive, name).parent).metadata
     assert metadata["Name"] == "elmo-plugin"
     assert metadata["Requires-Python"] == ">=3.11"
-    required = {canonicalize_name(Requirement(line).name) for line in metadata.get_all("Requires-Dist")}
+    lines = map(Requirement, metadata.get_all("Requires-Dist"))
+    required = {canonicalize_name(line.name) for line in lines if line.marker is None}
     assert "torch" in required
-    assert required.isdisjoint({"allennlp", "fairscale", "torchvision"})
+    assert required.isdisjoint({"allennlp", "cached-path", "fairscale", "torchvision"})
+
+
+def test_what_is_stood_in_for_is_required_by_the_extra_alone(settings: configparser.ConfigParser) -> None:
+    required = {name for line in settings["options"]["install_requires"].split("\n") for name in line.split()[:1]}
+    commands = [command for command in STAND_INS.values() if "--no-deps" not in command]
+    stood_in_for = {Requirement(command.removeprefix("pip install ").strip("'")).name for command in commands}
+    extra = {Requirement(line).name for line in settings["options.extras_require"]["allennlp-all"].split("\n") if line}
+    assert required.isdisjoint(stood_in_for) and stood_in_for <= extra
 
 
 def test_the_package_and_setup_cfg_name_the_same_version(settings: configparser.ConfigParser) -> None:

@@ -12,38 +12,39 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin import settings
-from elmo_plugin.settings import HELP_VARIABLE, SETTINGS, Setting, fill_in_defaults
+from elmo_plugin.settings import HELP_VARIABLE, SETTINGS, Setting, value_of, with_defaults
 
 LIBRARY = Path(__file__).parent.parent / "training_configs" / "lib" / "settings.libsonnet"
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    """None of the variables is set, whatever the tests are run with; afterwards all is as before."""
+    """None of the variables is set, whatever the tests are run with, and no name has been warned of."""
     for name in list(os.environ):
         if name.startswith(settings.PREFIX):
             monkeypatch.delenv(name)
-    before = dict(os.environ)
-    yield
-    for name in set(os.environ) - set(before):
-        del os.environ[name]
+    settings._warn_if_misspelt.cache_clear()
 
 
 def evaluated(expression: str, tmp_path: Path) -> Any:
     """The value of an expression in a config that is read as AllenNLP reads it."""
     config = tmp_path / "config.jsonnet"
     config.write_text(f"local settings = import '{LIBRARY}';\n{{ value: {expression} }}")
-    fill_in_defaults()
     return Params.from_file(config).params["value"]
 
 
 def test_absent_variables_get_their_defaults_and_set_ones_stay():
-    environment = {"ELMO_NER_TRAIN": "mine.txt", "ELMO_SNLI_DEV": ""}
-    fill_in_defaults(environment)
-    assert environment["ELMO_SEED"] == "13370"
-    assert environment["ELMO_NER_TRAIN"] == "mine.txt"
-    assert environment["ELMO_SNLI_DEV"] == ""
-    assert set(environment) == set(SETTINGS) | {HELP_VARIABLE}
+    values = with_defaults({"ELMO_NER_TRAIN": "mine.txt", "ELMO_SNLI_DEV": "", "HOME": "/"})
+    assert values["ELMO_SEED"] == "13370"
+    assert values["ELMO_NER_TRAIN"] == "mine.txt"
+    assert values["ELMO_SNLI_DEV"] == ""
+    assert set(values) == set(SETTINGS) | {HELP_VARIABLE}
+
+
+def test_one_value_is_the_environments_or_the_default(monkeypatch):
+    assert value_of("ELMO_SEED") == "13370"
+    monkeypatch.setenv("ELMO_SEED", "7")
+    assert value_of("ELMO_SEED") == "7"
 
 
 def test_each_task_of_the_paper_has_its_data_files():
@@ -57,41 +58,46 @@ def test_names_have_the_prefix_and_help_completes_a_sentence():
         assert setting.help and not setting.help.endswith(".")
 
 
-def test_the_defaults_reach_processes_that_are_started_later():
-    fill_in_defaults()
-    program = "import os; print(os.environ['ELMO_SEED'])"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "13370"
+def test_importing_the_plugin_and_reading_a_config_leave_the_environment_alone(tmp_path):
+    (tmp_path / "config.jsonnet").write_text("{ seed: std.extVar('ELMO_SEED') }")
+    program = (
+        "import os; before = dict(os.environ)\n"
+        "import elmo_plugin.plugin; from allennlp.common import Params\n"
+        "print(Params.from_file('config.jsonnet')['seed'], dict(os.environ) == before)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert run.stdout == "13370 True\n"
 
 
 @pytest.mark.parametrize("name, nearest", [("ELMO_NER_TRIAN", "ELMO_NER_TRAIN"), ("ELMO_BILMS", "ELMO_BILM")])
-def test_a_misspelt_name_is_warned_of_with_the_nearest_one(name, nearest, caplog):
-    fill_in_defaults({name: "x"})
+def test_a_misspelt_name_is_warned_of_once_with_the_nearest_one(name, nearest, caplog):
+    with_defaults({name: "x"})
+    with_defaults({name: "x"})
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert f"{name} has no effect. Is {nearest} meant?" in caplog.text
 
 
 def test_known_names_and_names_unlike_any_are_not_warned_of(caplog):
-    fill_in_defaults({"ELMO_SEED": "1", "ELMO_STREET_PUPPET_COLOUR": "red", "NER_TRAIN": "x", HELP_VARIABLE: "{}"})
+    with_defaults({"ELMO_SEED": "1", "ELMO_STREET_PUPPET_COLOUR": "red", "NER_TRAIN": "x", HELP_VARIABLE: "{}"})
     assert caplog.records == []
 
 
 def test_a_worker_does_not_repeat_the_warning(caplog, monkeypatch):
     monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
-    fill_in_defaults({"ELMO_NER_TRIAN": "x"})
+    with_defaults({"ELMO_NER_TRIAN": "x"})
     assert caplog.records == []
 
 
 @pytest.mark.parametrize("name", ["ELMO_OPTIONS_FILE", "ELMO_WEIGHT_FILE", "ELMO_BILM_ARCHIVE"])
 def test_a_variable_that_was_replaced_is_refused_with_the_way_over(name):
     with pytest.raises(ConfigurationError, match=rf"{name} \(mine\) isn't read any more: .* set ELMO_BILM to"):
-        fill_in_defaults({name: "mine"})
-    fill_in_defaults({name: ""})  # as an older version of the plugin leaves it in the environment
+        with_defaults({name: "mine"})
+    with_defaults({name: ""})  # as an older version of the plugin leaves it in the environment
 
 
 def test_a_value_that_is_not_utf_8_is_refused_by_name():
     with pytest.raises(ConfigurationError, match="ELMO_NER_TRAIN isn't valid UTF-8"):
-        fill_in_defaults({"ELMO_NER_TRAIN": os.fsdecode(b"caf\xe9.txt")})
+        with_defaults({"ELMO_NER_TRAIN": os.fsdecode(b"caf\xe9.txt")})
 
 
 @pytest.mark.parametrize(
@@ -143,13 +149,6 @@ def test_a_config_says_what_is_wrong_with_a_variable(expression, value, message,
         evaluated(expression, tmp_path)
 
 
-def test_a_variable_without_a_default_fails_without_the_plugin(tmp_path):
-    config = tmp_path / "config.jsonnet"
-    config.write_text("{ value: std.extVar('ELMO_SEED') }")
-    with pytest.raises(RuntimeError, match="undefined external variable: ELMO_SEED"):
-        Params.from_file(config)
-
-
 def test_help_reaches_the_library_whatever_characters_it_holds(monkeypatch, tmp_path):
     monkeypatch.setitem(SETTINGS, "ELMO_QUOTES", Setting("ELMO_QUOTES", "", "a 'quoted' \"value\", 100%"))
     with pytest.raises(RuntimeError, match="Set ELMO_QUOTES to a 'quoted' \"value\", 100%"):
@@ -167,6 +166,4 @@ def test_the_table_is_printed_with_values_and_defaults(monkeypatch, capsys):
 
 
 def test_the_help_variable_is_json_of_the_table():
-    environment = {}
-    fill_in_defaults(environment)
-    assert json.loads(environment[HELP_VARIABLE])["ELMO_SQUAD_DEV"] == SETTINGS["ELMO_SQUAD_DEV"].help
+    assert json.loads(with_defaults({})[HELP_VARIABLE])["ELMO_SQUAD_DEV"] == SETTINGS["ELMO_SQUAD_DEV"].help

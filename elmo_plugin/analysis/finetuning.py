@@ -4,7 +4,6 @@ import argparse
 import functools
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -20,6 +19,7 @@ from elmo_plugin.analysis.runs import Cell, Config, Run, Runs, fingerprint, over
 from elmo_plugin.analysis.tables import text_table
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.files import replacing
+from elmo_plugin.settings import value_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ class Tuned(NamedTuple):
 
 def archive_in_environment() -> Optional[str]:
     """The archive in ELMO_BILM, if it names one."""
-    bilm = os.environ.get("ELMO_BILM", "")
+    bilm = value_of("ELMO_BILM")
     return bilm if bilm.endswith(".tar.gz") else None
 
 

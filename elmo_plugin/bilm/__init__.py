@@ -1,12 +1,17 @@
-"""The bidirectional language model."""
+"""The bidirectional language model. What AllenNLP trains and registers is imported when it is asked for."""
+
+from typing import TYPE_CHECKING
 
 from elmo_plugin.bilm.bilm import BiLm, BiLmOutput, RecurrentOutput
-from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.bilm.options import BiLmOptions
-from elmo_plugin.bilm.predictor import BiLmPredictor
-from elmo_plugin.bilm.softmax import BiLmSoftmax
-from elmo_plugin.bilm.sources import BiLmSource
 from elmo_plugin.bilm.state import BiLmState
+from elmo_plugin.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from elmo_plugin.bilm.language_model import BiLmLanguageModel
+    from elmo_plugin.bilm.predictor import BiLmPredictor
+    from elmo_plugin.bilm.softmax import BiLmSoftmax
+    from elmo_plugin.bilm.sources import BiLmSource
 
 __all__ = [
     "BiLm",
@@ -19,3 +24,13 @@ __all__ = [
     "BiLmState",
     "RecurrentOutput",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "BiLmLanguageModel": "elmo_plugin.bilm.language_model",
+        "BiLmPredictor": "elmo_plugin.bilm.predictor",
+        "BiLmSoftmax": "elmo_plugin.bilm.softmax",
+        "BiLmSource": "elmo_plugin.bilm.sources",
+    },
+)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterable, List, NamedTuple, Optional, Tuple, cast
 
 import torch
-from allennlp.common.checks import ConfigurationError
 from torch.nn import functional
 
 from elmo_plugin.bilm.char_cnn import CharacterCnn
@@ -22,6 +21,7 @@ from elmo_plugin.bilm.sharing import distinct_sentences, distinct_words
 from elmo_plugin.bilm.state import BiLmState
 from elmo_plugin.bilm.token_cache import TokenCache
 from elmo_plugin.characters import CharacterMapping
+from elmo_plugin.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from allennlp.common import Params

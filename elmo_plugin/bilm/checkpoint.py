@@ -15,11 +15,11 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
 import h5py
 import numpy
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.characters.mapping import DEFAULT_MAX_CHARACTERS
+from elmo_plugin.errors import ConfigurationError
 from elmo_plugin.files import PathOrStr, replacing
 
 logger = logging.getLogger(__name__)

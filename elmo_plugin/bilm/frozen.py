@@ -10,8 +10,8 @@ import warnings
 from typing import Dict, Iterable, Tuple, Type
 
 import torch
-from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.errors import ConfigurationError
 from elmo_plugin.processor import has_avx512
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "int8")

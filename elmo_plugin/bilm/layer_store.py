@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from allennlp.common.checks import ConfigurationError
+from elmo_plugin.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,10 @@ import tarfile
 from pathlib import Path
 from typing import List, Optional, Union
 
-from allennlp.common.checks import ConfigurationError
-
 from elmo_plugin.bilm import checkpoint
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED, BiLmFiles
+from elmo_plugin.errors import ConfigurationError
 
 OPTIONS_NAME, WEIGHTS_NAME = "options.json", "weights.hdf5"
 _ARCHIVE_ENDINGS = (".tar.gz", ".tgz", ".tar")

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Dict, Optional, Tuple
 
-from allennlp.common.checks import ConfigurationError
-
 from elmo_plugin.characters.mapping import DEFAULT_MAX_CHARACTERS, NUM_CHARACTERS
+from elmo_plugin.errors import ConfigurationError
 
 ACTIVATIONS = ("relu", "tanh")
 

@@ -3,11 +3,11 @@
 from typing import List, Optional, Sequence, Tuple
 
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.frozen import FrozenProducts, Product, are_frozen
 from elmo_plugin.bilm.lstm_cell import FORGET_BIAS, Clips, LstmState
 from elmo_plugin.bilm.recurrence import LayOut, LstmWeights, needs_gradient, plain, run_lstm
+from elmo_plugin.errors import ConfigurationError
 
 
 class ProjectedLstm(torch.nn.Module):

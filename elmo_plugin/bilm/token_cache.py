@@ -3,9 +3,9 @@
 from typing import Callable, Dict, Iterable, List, Optional
 
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.frozen import Snapshot
+from elmo_plugin.errors import ConfigurationError
 
 _BYTES_PER_KEY = 400
 """About what a word's characters take as a key, with its share of the dictionary."""

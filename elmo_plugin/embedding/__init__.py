@@ -1,6 +1,5 @@
 """Vectors in bulk: from Python by `ElmoEmbedder`, to files by the jobs behind `allennlp elmo` and `elmo-tokens`."""
 
-from elmo_plugin.embedding import allennlp_0_9
 from elmo_plugin.embedding.embedder_api import ElmoEmbedder
 
-__all__ = ["ElmoEmbedder", "allennlp_0_9"]
+__all__ = ["ElmoEmbedder"]

@@ -5,15 +5,14 @@ from typing import IO, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, U
 
 import numpy
 import torch
-from allennlp.common import Tqdm
-from allennlp.common.checks import ConfigurationError, check_for_gpu
-from allennlp.nn.util import move_to_device
+from tqdm import tqdm
 
 from elmo_plugin.bilm import BiLm
 from elmo_plugin.characters import CharacterMapping
 from elmo_plugin.embedding.hdf5_file import new_hdf5_file
 from elmo_plugin.embedding.hdf5_layout import DatasetKeys, check_layers, select_layers
 from elmo_plugin.embedding.long_sequences import MAX_TOKENS_PER_BLOCK, run_in_blocks
+from elmo_plugin.errors import ConfigurationError
 
 MAX_TOKENS_AHEAD = 2**14
 """How many tokens' vectors are held at once, padding included: 12 KB each at the paper's size, 200 MB in all."""
@@ -40,7 +39,7 @@ class ElmoEmbedder:
         stateful: bool = False,
         precision: str = "float32",
     ) -> None:
-        check_for_gpu(cuda_device)
+        self._device = _device(cuda_device)
         if precision == "int8" and cuda_device >= 0:
             raise ConfigurationError("precision int8 is for CPUs; on a GPU take float32, tf32 or bfloat16")
         self.cuda_device = cuda_device
@@ -49,8 +48,7 @@ class ElmoEmbedder:
         self.bilm: BiLm = bilm.requires_grad_(False).eval()
         self.bilm.stateful = stateful or self.bilm.stateful
         self.bilm.precision = precision
-        if cuda_device >= 0:
-            self.bilm = self.bilm.cuda(cuda_device)
+        self.bilm = self.bilm.to(self._device)
         self._mapping = CharacterMapping(self.bilm.options.max_characters_per_token)
 
     def batch_to_embeddings(self, batch: List[List[str]]) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -63,12 +61,12 @@ class ElmoEmbedder:
             if sentence:
                 ids[row, : len(sentence)] = [self._mapping.ids(token) for token in sentence]
         character_ids = torch.from_numpy(ids)
-        mask = move_to_device((character_ids > 0).any(dim=-1), self.cuda_device)
+        mask = (character_ids > 0).any(dim=-1).to(self._device)
         # Not in inference mode: its tensors can't be trained on.
         with torch.no_grad():
             if character_ids[..., 0].numel() > MAX_TOKENS_PER_BLOCK and not self.bilm.stateful:
                 return run_in_blocks(self.bilm, character_ids), mask
-            layers, _ = self.bilm(move_to_device(character_ids, self.cuda_device))
+            layers, _ = self.bilm(character_ids.to(self._device))
             # Shape: (batch_size, num_layers, longest, dim), without the boundaries
             return layers[:, :, 1:-1].transpose(0, 1) * mask[:, None, :, None], mask
 
@@ -131,7 +129,7 @@ class ElmoEmbedder:
         check_layers(output_format)
         with new_hdf5_file(output_file_path) as (output, check):
             keys = DatasetKeys(output, forget_sentences, use_sentence_keys, unique_keys=self.bilm.stateful)
-            for index, (sentence, layers) in enumerate(Tqdm.tqdm(self._embed_lines(input_file, batch_size))):
+            for index, (sentence, layers) in enumerate(tqdm(self._embed_lines(input_file, batch_size))):
                 key = keys.key(index, sentence)
                 if key is not None:
                     output.create_dataset(key, data=select_layers(layers, output_format))
@@ -149,6 +147,14 @@ class ElmoEmbedder:
 
         for vectors in self.embed_sentences(sentences(), batch_size):
             yield waiting.popleft(), vectors
+
+
+def _device(cuda_device: int) -> torch.device:
+    if cuda_device >= torch.cuda.device_count():
+        raise ConfigurationError(
+            f"cuda_device is {cuda_device}, but torch sees {torch.cuda.device_count()} GPUs; -1 is the CPU"
+        )
+    return torch.device("cuda", cuda_device) if cuda_device >= 0 else torch.device("cpu")
 
 
 def _groups(

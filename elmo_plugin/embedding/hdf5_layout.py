@@ -10,7 +10,8 @@ from typing import Dict, Optional, Union
 
 import h5py
 import numpy
-from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.errors import ConfigurationError
 
 OUTPUT_FORMATS = ("all", "top", "average")
 SENTENCE_TO_INDEX = "sentence_to_index"

@@ -6,13 +6,13 @@ from itertools import islice
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Union
 
 import numpy
-from allennlp.common.checks import ConfigurationError
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.embedding.hdf5_layout import check_layers, select_layers
-from elmo_plugin.text.tokenizer import RuleBasedTokenizer
+from elmo_plugin.errors import ConfigurationError
+from elmo_plugin.words import pipeline_of, sentences_of, words_of
 
 POOLINGS: Dict[str, Callable[..., numpy.ndarray]] = {"mean": numpy.mean, "max": numpy.max}
 _TEXTS_AT_ONCE = 1024
@@ -64,7 +64,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         if self.pooling not in POOLINGS:
             raise ConfigurationError(f"pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}")
         check_layers(self.layers)
-        RuleBasedTokenizer(self.language)  # refuses a language that it doesn't know
+        pipeline_of(self.language)  # refuses a language that it doesn't know
         bilm = self._embedder().bilm
         nothing = numpy.zeros((bilm.num_layers, 1, bilm.get_output_dim()), dtype=numpy.float32)
         self.n_features_out_ = select_layers(nothing, self.layers).size
@@ -101,8 +101,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
 
     def _sentences(self, text: Text, index: int) -> List[List[str]]:
         if isinstance(text, str):
-            sentences = RuleBasedTokenizer(self.language).tokenize_sentences(text)
-            return [[str(token.text) for token in sentence] for sentence in sentences]
+            sentences = sentences_of(next(words_of([text], self.language)))
+            return [[word.text for word in sentence] for sentence in sentences]
         if not isinstance(text, Iterable) or not all(isinstance(token, str) for token in text):
             raise ValueError(f"a text is a string or a list of tokens, but text {index} is {text!r}")
         return [list(text)]

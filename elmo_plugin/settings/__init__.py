@@ -1,10 +1,9 @@
 """The environment variables that training configs read, in one table.
 
-AllenNLP hands the environment to jsonnet, where `std.extVar` has no default and its failure can't be caught. So the
-plugin puts the default of each absent variable into the environment when it is imported: before a config is read, and
-in sight of every process that is started later. Configs read the variables with
-`training_configs/lib/settings.libsonnet`. An empty value means that the variable isn't set; what that leads to is in
-its help.
+AllenNLP hands the environment to jsonnet, where `std.extVar` has no default and its failure can't be caught. So where a
+config is read, `elmo_plugin.compat` hands over the default of each absent variable too; the environment itself stays
+as it is. Configs read the variables with `training_configs/lib/settings.libsonnet`. An empty value means that the
+variable isn't set; what that leads to is in its help.
 
     python -m elmo_plugin.settings
 
@@ -12,19 +11,20 @@ prints the table. To add a variable, add a `Setting` to `_TABLE`.
 """
 
 import difflib
+import functools
 import json
 import logging
 import multiprocessing
 import os
-from typing import Dict, List, MutableMapping, NamedTuple
+from typing import Dict, List, Mapping, NamedTuple
 
-from allennlp.common.checks import ConfigurationError
+from elmo_plugin.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "ELMO_"
 
-# What each variable is for, as JSON, so that an error raised in jsonnet can tell. `fill_in_defaults` writes it for the
+# What each variable is for, as JSON, so that an error raised in jsonnet can tell. `with_defaults` hands it to the
 # library; it isn't a setting.
 HELP_VARIABLE = "ELMO_SETTINGS_HELP"
 
@@ -86,16 +86,25 @@ REPLACED: Dict[str, str] = {
 """Variables of earlier versions, and what to do instead."""
 
 
-def fill_in_defaults(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Gives each variable of the table that is absent its default, and warns of names that look like misspelt ones."""
+def value_of(name: str) -> str:
+    """What configs read for a variable: its value in the environment, or its default."""
+    return os.environ.get(name, SETTINGS[name].default)
+
+
+def with_defaults(environment: Mapping[str, str]) -> Dict[str, str]:
+    """The variables of the table, those that are absent with their defaults. Warns of names that look like misspelt
+    ones.
+    """
     for name, remedy in REPLACED.items():
         if environment.get(name):
             raise ConfigurationError(f"{name} ({environment[name]}) isn't read any more: unset it, and {remedy}.")
-    for setting in SETTINGS.values():
-        _check_decoded(setting.name, environment.setdefault(setting.name, setting.default))
-    environment[HELP_VARIABLE] = json.dumps({setting.name: setting.help for setting in SETTINGS.values()})
+    values = {name: environment.get(name, setting.default) for name, setting in SETTINGS.items()}
+    for name, value in values.items():
+        _check_decoded(name, value)
     if multiprocessing.parent_process() is None:  # a worker would only say it again
-        _warn_of_misspelt_names(environment)
+        for name in sorted(environment):
+            _warn_if_misspelt(name)
+    return {**values, HELP_VARIABLE: json.dumps({name: setting.help for name, setting in SETTINGS.items()})}
 
 
 def _check_decoded(name: str, value: str) -> None:
@@ -108,14 +117,14 @@ def _check_decoded(name: str, value: str) -> None:
         ) from error
 
 
-def _warn_of_misspelt_names(environment: MutableMapping[str, str]) -> None:
-    for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in SETTINGS and name != HELP_VARIABLE:
-            for nearest in difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.8):
-                logger.warning("The environment variable %s has no effect. Is %s meant?", name, nearest)
+@functools.cache  # once in a process
+def _warn_if_misspelt(name: str) -> None:
+    if name.startswith(PREFIX) and name not in SETTINGS:
+        for nearest in difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.8):
+            logger.warning("The environment variable %s has no effect. Is %s meant?", name, nearest)
 
 
-def as_table(environment: MutableMapping[str, str] = os.environ) -> str:
+def as_table(environment: Mapping[str, str] = os.environ) -> str:
     """The table as text: name, current value, default and help of each variable."""
     lines = []
     for setting in SETTINGS.values():

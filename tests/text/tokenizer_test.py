@@ -8,7 +8,7 @@ from allennlp.data.tokenizers import SentenceSplitter, Token, Tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_plugin.text import tokenizer as tokenizer_module
+from elmo_plugin import words
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 
 TEXT = "Don't play here.\n\nThe play, a 3.5-hour one, opened!  Was it good?"
@@ -121,8 +121,8 @@ def test_a_language_whose_package_is_missing_names_the_package(language, package
     def blank(_):
         raise ImportError("not there")
 
-    monkeypatch.setattr(tokenizer_module.spacy, "blank", blank)
-    tokenizer_module._pipeline.cache_clear()
+    monkeypatch.setattr(words.spacy, "blank", blank)
+    words.pipeline_of.cache_clear()
     with pytest.raises(ConfigurationError, match=f"pip install {package}.*not there"):
         RuleBasedTokenizer(language=language)
 
@@ -130,7 +130,7 @@ def test_a_language_whose_package_is_missing_names_the_package(language, package
 def test_a_pickled_tokenizer_is_small_and_works_where_nothing_is_loaded_yet():
     pickled = pickle.dumps(RuleBasedTokenizer(language="de", end_tokens=["<z>"]))
     assert len(pickled) < 500
-    tokenizer_module._pipeline.cache_clear()
+    words.pipeline_of.cache_clear()
     assert texts_of(pickle.loads(pickled).tokenize("Er kam.")) == ["Er", "kam", ".", "<z>"]
 
 

@@ -1,0 +1,107 @@
+"""Words and sentences by rule, for any of spaCy's languages, without a model to download.
+
+AllenNLP's own `spacy` tokenizer and sentence splitter load a trained pipeline and fetch it from the network where it is
+missing. What they need of it, the tokenizer's rules, comes with spaCy itself.
+"""
+
+import functools
+import re
+import sys
+from typing import Iterable, Iterator, List, NamedTuple
+
+import spacy
+from spacy.tokens import Doc
+
+from elmo_plugin.errors import ConfigurationError
+
+# What spaCy's tokenizer of a language needs besides spaCy.
+_EXTRA_PACKAGES = {
+    "ja": "sudachipy sudachidict_core",
+    "ko": "natto-py (and mecab-ko, which isn't a Python package)",
+    "th": "pythainlp",
+    "vi": "pyvi",
+}
+
+# ASCII white space only: in text that is already tokenised, a no-break space belongs to its token ("10 000").
+_BETWEEN_SPACES = re.compile(r"[^ \t\n\r\f\v]+")
+
+
+@functools.cache
+def pipeline_of(language: str) -> spacy.Language:
+    """The rules of a language. Kept here, one for each language and process, so that a tokenizer is light to pickle."""
+    try:
+        pipeline = spacy.blank(language)
+    except ImportError as error:
+        raise ConfigurationError(_remedy(language, error)) from error
+    pipeline.add_pipe("sentencizer")
+    pipeline.max_length = sys.maxsize  # spaCy's limit is for its parser and its entity recogniser, which aren't used
+    return pipeline
+
+
+def _remedy(language: str, error: ImportError) -> str:
+    if language in _EXTRA_PACKAGES:
+        return (
+            f"spaCy needs another package to tokenise the language '{language}'. Install it with "
+            f"'pip install {_EXTRA_PACKAGES[language]}', or, if the text is already tokenised, set language to 'xx' "
+            f"and split_on_spaces to true. spaCy says: {error}"
+        )
+    return (
+        f"spaCy can't tokenise the language '{language}'. Set language to one of spaCy's codes, such as 'en', 'de' or "
+        f"'fr' (a code, not the name of a model such as 'en_core_web_sm'), or to 'xx' for rules that suit most "
+        f"languages. spaCy says: {error}"
+    )
+
+
+class Word(NamedTuple):
+    """A word and its place: `text[word.start : word.end] == word.text`."""
+
+    text: str
+    start: int
+    end: int
+    starts_sentence: bool
+
+
+def words_of(texts: Iterable[str], language: str = "en", split_on_spaces: bool = False) -> Iterator[List[Word]]:
+    """The words of each text. White space is no word; with `split_on_spaces` it is all there is between words."""
+    pipeline = pipeline_of(language)
+    try:
+        if split_on_spaces:
+            yield from (_words_between_spaces(text, pipeline) for text in texts)
+        else:
+            yield from (_words_by_rule(document) for document in pipeline.pipe(texts))
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"A text holds half a character (the lone surrogate {error.object[error.start : error.end]!r}), which "
+            "has no UTF-8 form. Decode its source anew, for example with errors='replace'."
+        ) from error
+
+
+def sentences_of(words: Iterable[Word]) -> List[List[Word]]:
+    """The words of a text, sentence by sentence."""
+    sentences: List[List[Word]] = []
+    for word in words:
+        if word.starts_sentence:
+            sentences.append([])
+        sentences[-1].append(word)
+    return sentences
+
+
+def _words_by_rule(document: Doc) -> List[Word]:
+    words: List[Word] = []
+    starts_sentence = True
+    for token in document:
+        # White space may open a sentence, which then begins with the word that follows.
+        starts_sentence = starts_sentence or bool(token.is_sent_start)
+        if not token.is_space:
+            words.append(Word(token.text, token.idx, token.idx + len(token), starts_sentence))
+            starts_sentence = False
+    return words
+
+
+def _words_between_spaces(text: str, pipeline: spacy.Language) -> List[Word]:
+    matches = list(_BETWEEN_SPACES.finditer(text))
+    document = pipeline.get_pipe("sentencizer")(Doc(pipeline.vocab, words=[match.group() for match in matches]))
+    return [
+        Word(match.group(), match.start(), match.end(), bool(token.is_sent_start))
+        for match, token in zip(matches, document, strict=True)
+    ]
