@@ -258,7 +258,7 @@ class Neighbours(Analysis):
             store = build_index(
                 arguments.index, embedder, arguments.corpus, arguments.layer, dtype, arguments.batch_size
             )
-        _check_index(store, embedder, arguments.layer)
+        check_index(store, embedder, arguments.layer)
         if not types:
             types = types_of_bilm(
                 embedder, store.sentences(), words, arguments.num_types, batch_size=arguments.batch_size
@@ -272,7 +272,8 @@ class Neighbours(Analysis):
         return report(answers, layer, "word vectors" if arguments.word_vectors else "biLM, token layer")
 
 
-def _check_index(store: TokenStore, embedder: ElmoEmbedder, layer: Optional[int]) -> None:
+def check_index(store: TokenStore, embedder: ElmoEmbedder, layer: Optional[int] = None) -> None:
+    """Refuses an index of another biLM, or without the layer that is asked for."""
     if store.identity["bilm"] != fingerprint(embedder.bilm).hex():
         raise ConfigurationError(f"the index {store.folder} was built with another biLM than is given here")
     if len(store.layers) != 1 or layer not in (None, store.layers[0]):

@@ -1,6 +1,6 @@
 """How a task's predictions look to a reader, in terms that any page can draw: the predictor says it of its own task."""
 
-from typing import ClassVar, Dict, List, NamedTuple, Sequence, Union
+from typing import ClassVar, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from allennlp.common.util import JsonDict
 
@@ -58,3 +58,31 @@ class DisplayedPredictor:
 def marks_of(spans: Sequence[JsonDict]) -> List[Mark]:
     """The marks of what predictors give as `{"start": 0, "end": 9, "type": "PER", ...}`."""
     return [Mark(span["start"], span["end"], span["type"]) for span in spans]
+
+
+class Piece(NamedTuple):
+    """A stretch of a marked text: unmarked where it has no label, and otherwise with what lies inside it."""
+
+    start: int
+    end: int
+    label: Optional[str]
+    inside: List["Piece"]
+
+
+def pieces(start: int, end: int, marks: Sequence[Mark]) -> List[Piece]:
+    """The text from `start` to `end` in order, marks within marks; of two that cross, the later one is cut in two."""
+    done = start
+    found = []
+    waiting = list(marks)
+    while waiting:
+        mark = min(waiting, key=lambda mark: (mark.start, -mark.end))
+        waiting.remove(mark)
+        inside = [each for each in waiting if each.start < mark.end]
+        cut_off = [each._replace(start=mark.end) for each in inside if each.end > mark.end]
+        waiting = [each for each in waiting if each.start >= mark.end] + cut_off
+        if done < mark.start:
+            found.append(Piece(done, mark.start, None, []))
+        inner = pieces(mark.start, mark.end, [each._replace(end=min(each.end, mark.end)) for each in inside])
+        found.append(Piece(mark.start, mark.end, mark.label, inner))
+        done = mark.end
+    return [*found, Piece(done, end, None, [])] if done < end else found

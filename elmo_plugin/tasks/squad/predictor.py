@@ -56,12 +56,15 @@ class SquadPredictor(Predictor, DisplayedPredictor):
         return self.predict_json({"passage": passage, "question": question})
 
     def display(self, output: JsonDict) -> List[Display]:
-        answer = Mark(output["start"], output["end"], f"{output['probability']:.0%}")
         likeliest: Dict[str, float] = {}
         for best in output["n_best"]:
             likeliest.setdefault(best["answer"], best["probability"])  # one may stand at several places
         return [
-            MarkedText(f"Answer: {output['answer']}", output["passage"], [answer]),
+            MarkedText(
+                f"{output['answer']} ({output['probability']:.1%})",
+                output["passage"],
+                [Mark(output["start"], output["end"], "answer")],
+            ),
             Bars("The likeliest answers", likeliest),
         ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_plugin.tasks.common.display import Bars, DisplayedPredictor, Mark, MarkedText
+from elmo_plugin.tasks.common.display import Bars, DisplayedPredictor, Mark, MarkedText, pieces
 from elmo_plugin.tasks.coref import CoreferencePredictor
 from elmo_plugin.tasks.ner import NerPredictor
 from elmo_plugin.tasks.snli import SnliPredictor
@@ -48,7 +48,7 @@ OUTPUTS = {
             ],
         },
         [
-            MarkedText("Answer: London", "Ada lives in London.", [Mark(13, 19, "81%")]),
+            MarkedText("London (81.4%)", "Ada lives in London.", [Mark(13, 19, "answer")]),
             Bars("The likeliest answers", {"London": 0.814, "in": 0.1}),
         ],
     ),
@@ -74,3 +74,25 @@ def test_examples_have_a_text_for_each_input_and_no_other(predictor):
     for example in predictor.examples:
         assert {each.key for each in predictor.inputs if not each.is_optional} <= set(example)
         assert set(example) <= {each.key for each in predictor.inputs}
+
+
+def bracketed(text, found):
+    parts = (
+        text[piece.start : piece.end] if piece.label is None else f"[{piece.label} {bracketed(text, piece.inside)}]"
+        for piece in found
+    )
+    return "".join(parts)
+
+
+@pytest.mark.parametrize(
+    "marks, expected",
+    [
+        ([], "abcdef"),
+        ([Mark(4, 6, "y"), Mark(0, 1, "x")], "[x a]bcd[y ef]"),
+        ([Mark(2, 3, "inner"), Mark(1, 4, "outer")], "a[outer b[inner c]d]ef"),
+        ([Mark(1, 3, "x"), Mark(1, 3, "y")], "a[x [y bc]]def"),
+        ([Mark(0, 3, "x"), Mark(2, 5, "y")], "[x ab[y c]][y de]f"),
+    ],
+)
+def test_the_pieces_of_a_marked_text_lie_within_each_other(marks, expected):
+    assert bracketed("abcdef", pieces(0, 6, marks)) == expected

@@ -1,0 +1,146 @@
+"""`allennlp elmo-demo`: a page in the browser to try a biLM and trained models on."""
+
+import argparse
+import logging
+import os
+import socket
+import sys
+import webbrowser
+from typing import Optional
+
+from allennlp.commands.subcommand import Subcommand
+from allennlp.common.checks import ConfigurationError
+from allennlp.predictors import Predictor
+
+from elmo_plugin.analysis.neighbours import check_index
+from elmo_plugin.analysis.token_store import TokenStore
+from elmo_plugin.bilm.predictor import BiLmPredictor
+from elmo_plugin.bilm.pretrained import SHIPPED
+from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
+from elmo_plugin.demo_page import Shown
+from elmo_plugin.demo_page.recogniser import recogniser_archive
+from elmo_plugin.demo_page.task_models import open_predictor, open_tasks
+from elmo_plugin.demo_page.texts import MAX_CHARACTERS
+
+_RECOGNISER_NOTE = (
+    "This entity recogniser was trained on 400 invented sentences when the page was first started. Give the page "
+    "models of your own with --archive."
+)
+
+
+@Subcommand.register("elmo-demo")
+class ElmoDemo(Subcommand):
+    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
+        description = (
+            "Serves a page to try things on: how a word's vectors change with its context, what a biLM expects at each "
+            "place of a sentence, and what trained models of the paper's tasks say, with the layer weights they have "
+            "learnt; several models of one task stand side by side. It works without a network, and answers this "
+            "machine alone unless --host says otherwise. Ctrl-C ends it. Needs NiceGUI: pip install elmo-plugin[demo]"
+        )
+        subparser = parser.add_parser(
+            self.name,
+            description=description,
+            epilog="example: allennlp elmo-demo --archive runs/ner_baseline/model.tar.gz runs/ner_elmo/model.tar.gz",
+            help="Try a biLM and trained models on a page in the browser.",
+        )
+        subparser.add_argument(
+            "--archive",
+            nargs="+",
+            metavar="FILE",
+            help="model.tar.gz of the six tasks or their ensembles; without any, a small entity recogniser",
+        )
+        subparser.add_argument(
+            "--language-model",
+            metavar="FILE",
+            help="model.tar.gz of a trained biLM with its softmax; it gives the vectors too, unless --bilm does",
+        )
+        add_bilm_arguments(subparser)
+        subparser.add_argument(
+            "--index", metavar="DIR", help="an index of 'elmo-analyze neighbours', to show nearest tokens from"
+        )
+        subparser.add_argument("--host", default="127.0.0.1", help="the address to listen on; this machine alone")
+        subparser.add_argument("--port", type=int, default=8080, help="0 takes any that is free")
+        subparser.add_argument(
+            "--max-characters", type=int, default=MAX_CHARACTERS, metavar="N", help="longer texts are refused"
+        )
+        subparser.add_argument("--no-browser", action="store_true", help="print the address only")
+        subparser.set_defaults(func=serve_page)
+        return subparser
+
+
+@one_line_errors
+def serve_page(arguments: argparse.Namespace) -> None:
+    """Opens everything the page is to show, and serves it until Ctrl-C."""
+    try:
+        from elmo_plugin.demo_page import page
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"the page needs the package {error.name}, which isn't installed: pip install 'elmo-plugin[demo]', or "
+            "pip install '.[demo]' in a clone"
+        ) from error
+    logging.getLogger().setLevel(logging.WARNING)  # what AllenNLP tells while it loads models is no help here
+    with _listen(arguments.host, arguments.port) as listening:
+        print("Loading ...", flush=True)
+        shown = _open(arguments)
+        address = _address(listening)
+        try:
+            page.serve(shown, [listening], lambda: _tell(address, not arguments.no_browser))
+        except KeyboardInterrupt:
+            print("\nThe page is closed.")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket, taken before the long work, so that an address in use is found out at once."""
+    if not 0 <= port < 2**16:
+        raise ConfigurationError(f"--port {port}: a port is a number from 0 to 65535; 0 takes any that is free")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family)
+    except OSError as error:
+        raise ConfigurationError(
+            f"can't listen on {host}, port {port}: {error}. Choose another with --host or --port; --port 0 takes any "
+            "that is free"
+        ) from error
+
+
+def _open(arguments: argparse.Namespace) -> Shown:
+    if arguments.options_file is None:
+        arguments.bilm = arguments.bilm or arguments.language_model
+    embedder = open_embedder(arguments)
+    store = TokenStore(arguments.index) if arguments.index else None
+    if store is not None:
+        check_index(store, embedder)
+    return Shown(
+        embedder=embedder,
+        bilm_name=arguments.bilm or arguments.weight_file or SHIPPED,
+        tasks=open_tasks(arguments.archive or [recogniser_archive()], arguments.cuda_device),
+        store=store,
+        language_model=_language_model(arguments),
+        task_note="" if arguments.archive else _RECOGNISER_NOTE,
+        max_characters=arguments.max_characters,
+    )
+
+
+def _language_model(arguments: argparse.Namespace) -> Optional[Predictor]:
+    archive_file = arguments.language_model
+    if archive_file is None:
+        return None
+    predictor, _ = open_predictor(archive_file, arguments.cuda_device)
+    if not isinstance(predictor, BiLmPredictor):
+        raise ConfigurationError(
+            f"--language-model {archive_file}: this archive's predictor is a {type(predictor).__name__}; it has to be "
+            "that of a trained biLM (model elmo::bilm)"
+        )
+    return predictor
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _tell(address: str, open_browser: bool) -> None:
+    print(f"The page is at {address} (Ctrl-C ends it)", flush=True)
+    has_screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if open_browser and has_screen:
+        webbrowser.open(address)

@@ -1,0 +1,70 @@
+"""The entity recogniser that a page has when it was given no archive: trained once, at its first start."""
+
+import contextlib
+import hashlib
+import io
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Callable
+
+from allennlp.commands.train import TrainModel
+from allennlp.common import Params
+from allennlp.common.util import prepare_environment
+from allennlp.models.archival import archive_model
+
+from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED
+
+_HERE = Path(__file__).parent
+_CONFIG, _SENTENCES = _HERE / "recogniser.jsonnet", _HERE / "entities.txt"
+
+
+def cache_folder() -> Path:
+    """Where the user's caches are."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elmo-plugin"
+
+
+def recogniser_archive(tell: Callable[[str], None] = print) -> str:
+    """The archive of the recogniser, which is trained where the cache doesn't hold it yet."""
+    archive = cache_folder() / f"entity-recogniser-{_identity()}" / "model.tar.gz"
+    if not archive.is_file():
+        tell(f"Training an entity recogniser on a few sentences, once and for under a minute; kept in {archive.parent}")
+        _train_into(archive.parent)
+    return str(archive)
+
+
+def _identity() -> str:
+    """Changes with whatever the recogniser is made of, so that another version of the plugin trains its own."""
+    digest = hashlib.sha256()
+    for path in (_CONFIG, _SENTENCES, Path(PRETRAINED[SHIPPED].weight_file)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _train_into(folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".training-") as temporary:
+        run = Path(temporary) / "run"
+        _train(run)
+        kept = Path(temporary) / "kept"
+        kept.mkdir()
+        (run / "model.tar.gz").rename(kept / "model.tar.gz")
+        try:
+            kept.rename(folder)
+        except OSError:  # another process was faster
+            if not (folder / "model.tar.gz").is_file():
+                shutil.rmtree(folder, ignore_errors=True)
+                kept.rename(folder)
+
+
+def _train(run: Path) -> None:
+    """What `allennlp train` does, but for its log file and its output, which a visitor needn't see."""
+    params = Params.from_file(_CONFIG)
+    params["train_data_path"] = str(_SENTENCES)
+    run.mkdir()
+    params.to_file(str(run / "config.json"))
+    with contextlib.redirect_stderr(io.StringIO()):
+        prepare_environment(params)
+        TrainModel.from_params(params=params, serialization_dir=str(run), local_rank=0).run()
+        archive_model(str(run))
