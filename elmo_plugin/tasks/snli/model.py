@@ -4,6 +4,7 @@ from typing import Any, Dict, List, Optional
 
 import torch
 from allennlp.common import Lazy
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 from allennlp.modules import FeedForward, InputVariationalDropout, Seq2SeqEncoder
@@ -57,6 +58,7 @@ class Esim(Classifier):
         dropout: float = 0.5,
         attention_dropout: float = 0.0,
         label_namespace: str = "labels",
+        max_attention_weights: int = 2**28,
         initializer: InitializerApplicator = InitializerApplicator(),
         **kwargs: Any,
     ) -> None:
@@ -71,11 +73,13 @@ class Esim(Classifier):
         self.variational_dropout = InputVariationalDropout(dropout)
         self.attention_dropout = torch.nn.Dropout(attention_dropout)
         self.dropout = torch.nn.Dropout(dropout)
+        self._max_attention_weights = max_attention_weights
         initializer(self)
 
     def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors, **_: Any) -> Scores:
         """The distribution over labels, and the two alignments."""
         embedded_premise, embedded_hypothesis = self.text_embedder(premise), self.text_embedder(hypothesis)
+        self._check_lengths(*embedded_premise.mask.shape, embedded_hypothesis.mask.size(1))
         # Shape: (batch_size, length, encoding_dim), each; [h_k; ELMo_k] where configured.
         encoded_premise, encoded_hypothesis = self._encode(embedded_premise), self._encode(embedded_hypothesis)
         premise_mask, hypothesis_mask = embedded_premise.mask, embedded_hypothesis.mask
@@ -119,6 +123,16 @@ class Esim(Classifier):
             ):
                 readable[name] = _without_padding(readable[name], rows, columns)
         return readable
+
+    def _check_lengths(self, batch_size: int, premise_length: int, hypothesis_length: int) -> None:
+        num_weights = batch_size * premise_length * hypothesis_length
+        if num_weights > self._max_attention_weights:
+            raise ConfigurationError(
+                f"model elmo::snli: the attention between premises of up to {premise_length} tokens and hypotheses of "
+                f"up to {hypothesis_length} in a batch of {batch_size} has {num_weights} weights, "
+                f"{num_weights / 2**28:.1f} GB for each of several copies; the limit is {self._max_attention_weights}. "
+                "Shorten the sentences, take smaller batches, or raise the model's max_attention_weights"
+            )
 
     def _encode(self, text: EmbeddedText) -> torch.Tensor:
         encoded = self.encoder(self.variational_dropout(text.input), text.mask)

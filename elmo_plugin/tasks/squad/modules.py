@@ -9,10 +9,14 @@ from typing import NamedTuple, Tuple
 import torch
 from allennlp.common import Lazy, Registrable
 from allennlp.modules import InputVariationalDropout, Seq2SeqEncoder
+from torch.utils.checkpoint import checkpoint
 
 from elmo_plugin.tasks.common.pooling import masked_softmax
 
 NOT_A_SPAN = float("-inf")
+
+# How many of a batch's attention weights a passage has to itself at a time: 256 MB.
+MAX_WEIGHTS = 2**26
 
 
 class TrilinearSimilarity(torch.nn.Module):
@@ -75,6 +79,9 @@ class SelfAttention(torch.nn.Module):
         output_i = [p_i; c_i; p_i * c_i]
 
     A passage of one token has nothing to attend to; its c is zero.
+
+    There are as many weights as pairs of tokens, 1.6 GB for 20,000 tokens. Beyond `MAX_WEIGHTS` they are made for some
+    tokens after others, and again for the gradients, so that memory grows with the tokens and not with the pairs.
     """
 
     def __init__(self, dim: int) -> None:
@@ -86,12 +93,23 @@ class SelfAttention(torch.nn.Module):
         return 3 * self._dim
 
     def forward(self, passage: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        length = passage.size(1)
-        others = ~torch.eye(length, dtype=torch.bool, device=passage.device)
-        # Shape: (batch_size, length, length)
-        weights = masked_softmax(self.similarity(passage, passage), mask.unsqueeze(1) & others)
-        attended = torch.bmm(weights, passage)
+        batch_size, length = mask.shape
+        size = max(1, MAX_WEIGHTS // (batch_size * length))
+        if size >= length:
+            attended = self._attend(passage, mask, 0, length)
+        else:
+            blocks = [(start, min(start + size, length)) for start in range(0, length, size)]
+            pieces = [checkpoint(self._attend, passage, mask, *block, use_reentrant=False) for block in blocks]
+            attended = torch.cat(pieces, dim=1)
         return torch.cat([passage, attended, passage * attended], dim=-1)
+
+    def _attend(self, passage: torch.Tensor, mask: torch.Tensor, start: int, end: int) -> torch.Tensor:
+        """c of the tokens `start` to `end`, the latter not included."""
+        tokens = torch.arange(passage.size(1), device=passage.device)
+        others = tokens[start:end].unsqueeze(1) != tokens
+        # Shape: (batch_size, end - start, length)
+        weights = masked_softmax(self.similarity(passage[:, start:end], passage), mask.unsqueeze(1) & others)
+        return torch.bmm(weights, passage)
 
 
 class SpanHeads(torch.nn.Module, Registrable):

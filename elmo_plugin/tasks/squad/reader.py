@@ -69,7 +69,8 @@ class SquadReader(DatasetReader):
     each.
 
     tokenizer: for texts that aren't lists of tokens; `elmo::spacy` by default.
-    max_passage_tokens: the length of the longest passage to read whole.
+    max_passage_tokens: the length of the longest passage to read whole; null for any. Time grows with the square of it,
+        and memory with the length: 20,000 tokens take as long as 2,500 passages of 400.
     long_passages: what becomes of longer ones. `truncate`: their first tokens are read; a question whose answer lies
         past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
     encoding: that of the files.

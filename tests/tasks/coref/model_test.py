@@ -267,3 +267,12 @@ def test_several_models_prune_once_and_average_what_they_score(task):
 def test_it_is_registered_with_its_predictor():
     assert Model.by_name("elmo::coref") is CoreferenceResolver
     assert CoreferenceResolver.default_predictor == "elmo::coref"
+
+
+def test_a_document_of_5000_words_is_read_whole(task):
+    document = (["Ada wore the old hat to town and lost it"] * 500, "a " * 500, [[(0, 0), (10, 10)]])
+    model = task.build()
+    with torch.no_grad():
+        output = model(**task.tensors(model, [document]))
+    assert output["loss"].isfinite()
+    assert max(last for cluster in output["clusters"][0] for _, last in cluster) < 5000

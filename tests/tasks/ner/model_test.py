@@ -205,3 +205,9 @@ def test_a_batch_of_tags_that_are_all_new_has_no_loss(task):
     loss = model(**task.tensors(model, [("the Fell Race", "O B-FAIR L-FAIR")]))["loss"]
     loss.backward()
     assert loss.item() == 0.0
+
+
+def test_a_sentence_of_2000_tokens_is_tagged(task):
+    model = task.build()
+    output = model(**task.tensors(model, [("Ada met " * 1000, "U-PER O " * 1000)]))
+    assert output["loss"].isfinite() and len(output["tags"][0]) == 2000

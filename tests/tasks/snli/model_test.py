@@ -228,3 +228,17 @@ def test_l2_of_the_elmo_config_is_on_weight_matrices_and_layer_weights_only(task
     layer_weights = {name for name, alphas in strengths.items() if alphas == [0.001]}
     assert layer_weights == {name for name in strengths if "scalar_parameters" in name} != set()
     assert all(len(alphas) < 2 for alphas in strengths.values())
+
+
+def test_a_sentence_of_2000_tokens_is_classified(task):
+    model = task.build()
+    output = model(**task.tensors(model, [("cat " * 2000, "It purrs .", "neutral"), ("It", "cat " * 2000, "neutral")]))
+    assert output["loss"].isfinite()
+
+
+def test_attention_beyond_the_limit_is_refused_with_the_remedy(task):
+    model = task.build(max_attention_weights=5)
+    with pytest.raises(
+        ConfigurationError, match="up to 2 tokens .* up to 3 in a batch of 1 has 6 weights.*limit is 5.*max_att"
+    ):
+        model(**task.tensors(model, [("A cat", "It purrs .", "neutral")]))

@@ -6,6 +6,7 @@ from allennlp.common import Params
 from allennlp.modules.matrix_attention import LinearMatrixAttention
 from torch.testing import assert_close
 
+from elmo_plugin.tasks.squad import modules
 from elmo_plugin.tasks.squad.modules import (
     BiAttention,
     ChainedHeads,
@@ -112,6 +113,32 @@ def test_single_token_attends_to_nothing():
     passage = randn(1, 1, 4)
     output = SelfAttention(4)(passage, torch.ones(1, 1).bool())
     assert_close(output, torch.cat([passage, torch.zeros(1, 1, 8)], dim=-1))
+
+
+def test_self_attention_in_blocks_is_the_same_with_its_gradients(monkeypatch):
+    attention = SelfAttention(4)
+    mask = torch.tensor([[True] * 7, [True] * 5 + [False] * 2])
+    outputs, gradients = [], []
+    for max_weights in (10**6, 2 * 7 * 3):
+        monkeypatch.setattr(modules, "MAX_WEIGHTS", max_weights)
+        passage = randn(2, 7, 4).requires_grad_()
+        outputs.append(attention(passage, mask))
+        gradients.append(torch.autograd.grad(outputs[-1].square().sum(), [passage, *attention.parameters()]))
+    assert_close(outputs[0], outputs[1])
+    assert_close(gradients[0], gradients[1])
+
+
+def test_no_more_than_so_many_weights_are_made_at_a_time_for_a_passage_of_20000_tokens(monkeypatch):
+    sizes = []
+
+    def attend(self, passage, mask, start, end):
+        sizes.append((end - start) * passage.size(1))
+        return passage[:, start:end]
+
+    monkeypatch.setattr(SelfAttention, "_attend", attend)
+    output = SelfAttention(2)(randn(1, 20_000, 2), torch.ones(1, 20_000, dtype=torch.bool))
+    assert output.shape == (1, 20_000, 6)
+    assert sum(sizes) == 20_000**2 and max(sizes) <= modules.MAX_WEIGHTS
 
 
 def test_linear_heads_are_the_default():

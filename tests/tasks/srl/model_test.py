@@ -171,3 +171,9 @@ def test_a_vocabulary_without_tags_is_refused(task):
 def test_it_is_registered_with_its_predictor():
     assert Model.by_name("elmo::srl") is SrlTagger
     assert SrlTagger.default_predictor == "elmo::srl"
+
+
+def test_a_sentence_of_2000_tokens_is_tagged(task):
+    model = task.build()
+    output = model(**task.tensors(model, [("Ada left " * 1000, 1, "B-ARG0 B-V" + " O" * 1998)]))
+    assert output["loss"].isfinite() and len(output["tags"][0]) == 2000
