@@ -66,6 +66,13 @@ SCRIPTS = [
     Script("task_encoders.py", "How fast are the task models' other layers trained, against AllenNLP's?"),
     Script("decoding.py", "How fast is Viterbi decoding in batches, against AllenNLP's?", {"": 5.0}, unit="sentences"),
     Script(
+        "start.py",
+        "How long does a program take to start?",
+        {"first vector": 0.67, "allennlp": 0.9},
+        "Starts a minute. The aim for the first vector is at most 1.5 times the time of `import torch`: a ratio of 0.67.",
+        unit="starts",
+    ),
+    Script(
         "streaming_memory.py",
         "How much memory does it take to stream a corpus of any size?",
         remark="Resident memory of the process, at the start and after each tenth of the epoch; the growth is that "
