@@ -69,7 +69,7 @@ SCRIPTS = [
         "start.py",
         "How long does a program take to start?",
         {"first vector": 0.67, "allennlp": 0.9},
-        "Starts a minute. The aim for the first vector is at most 1.5 times the time of `import torch`: a ratio of 0.67.",
+        "Starts a minute. The first vector's aim is at most 1.5 times the time of `import torch`: a ratio of 0.67.",
         unit="starts",
     ),
     Script(

@@ -149,6 +149,7 @@ def test_the_package_and_setup_cfg_name_the_same_version(settings: configparser.
     import elmo_plugin
 
     assert elmo_plugin.__version__ == settings["metadata"]["version"]
+    assert f"\nversion: {elmo_plugin.__version__}\n" in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["archived.txt", "dev.txt", "living.txt"])
