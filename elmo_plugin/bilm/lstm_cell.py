@@ -45,7 +45,7 @@ def next_cell_(
     input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=-1)
     input_gate.sigmoid_()
     tanh(candidate, out=candidate)
-    gates[..., gates.size(-1) // 2 :].sigmoid_()
+    gates.narrow(-1, gates.size(-1) // 2, gates.size(-1) // 2).sigmoid_()
     torch.mul(cell, forget_gate, out=new_cell)
     if keep is not None:
         new_cell.mul_(keep)

@@ -86,12 +86,13 @@ class ProjectedLstm(torch.nn.Module):
         bias.narrow(0, 2 * self.cell_dim, self.cell_dim).add_(FORGET_BIAS)
         return LstmWeights(self.input_weight, self.state_weight, bias, self.projection_weight)
 
-    def _lay_out(self, name: str, weight: torch.Tensor) -> Product:
-        return self._products.get(name, weight, self.precision)
+    def _lay_out(self, name: str, weight: torch.Tensor, num_rows: int) -> Product:
+        return self._products.get(name, weight, num_rows, self.precision)
 
     def _check_precision(self, *tensors: torch.Tensor) -> None:
-        is_plain = are_frozen(self.parameters()) and self.bias.is_cpu and not needs_gradient(*tensors)
-        if self.precision == "int8" and not is_plain:
+        if self.precision != "int8":
+            return
+        if not (are_frozen(self.parameters()) and self.bias.is_cpu and not needs_gradient(*tensors)):
             raise ConfigurationError(
                 "precision int8 is for embedding with a frozen biLM on a CPU, but this one trains or is on a GPU; set "
                 'it to "float32"'

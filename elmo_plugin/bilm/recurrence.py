@@ -31,11 +31,11 @@ class LstmWeights(NamedTuple):
     projection: Optional[torch.Tensor]  # (..., projection_dim, cell_dim)
 
 
-LayOut = Callable[[str, torch.Tensor], Product]
-"""From the name and value of a weight to the way to multiply by it."""
+LayOut = Callable[[str, torch.Tensor, int], Product]
+"""From the name and value of a weight to the way to multiply a number of rows by it."""
 
 
-def plain(name: str, weight: torch.Tensor) -> Product:
+def plain(name: str, weight: torch.Tensor, num_rows: int) -> Product:
     return Product(weight)
 
 
@@ -68,8 +68,8 @@ def run_lstm(
         gates = _gates_of_running_rows(weights, inputs[..., block, :, :], num_active[block], lay_out)
         with torch.autocast(inputs.device.type, enabled=False):
             products = RecurrentProducts(
-                lay_out("state", weights.state),
-                None if weights.projection is None else lay_out("projection", weights.projection),
+                lay_out("state", weights.state, inputs.size(-2)),
+                None if weights.projection is None else lay_out("projection", weights.projection, inputs.size(-2)),
             )
             trace = run_steps(gates, products, state, None if keep is None else keep[block], clips, record=False)
         state = trace.final_state()
@@ -89,7 +89,7 @@ def _gates_of_running_rows(
         running = inputs.flatten(-3, -2)
     else:
         running = torch.cat([step[:active] for step, active in zip(inputs, num_active, strict=True)])
-    gates = lay_out("input", weights.input).plus(weights.bias, running)
+    gates = lay_out("input", weights.input, running.size(-2)).plus(weights.bias, running)
     return gates.to(weights.state.dtype).split(num_active, dim=-2)
 
 
@@ -126,36 +126,43 @@ def run_steps(
     """
     arithmetic = lstm_kernels_for(state.cell) or lstm_cell
     trace = _room_for(step_gates, state, keep, record)
+    hiddens, met_hiddens, cells, tanh_cells, all_unprojected = (tensor.unbind() for tensor in trace)
+    num_rows = state.hidden.size(-2)
     for step, gates in enumerate(step_gates):
-        running, ended = slice(gates.size(-2)), slice(gates.size(-2), state.hidden.size(-2))
-        if running.stop > 0:
-            hidden, unprojected = trace.hiddens[step + 1, ..., running, :], trace.unprojected[step, ..., running, :]
-            products.state.add_to_(gates, trace.met_hiddens[step, ..., running, :])
+        num_running = gates.size(-2)
+        if num_running > 0:
+            hidden, unprojected = (_first(tensor, num_running) for tensor in (hiddens[step + 1], all_unprojected[step]))
+            products.state.add_to_(gates, _first(met_hiddens[step], num_running))
             arithmetic.next_cell_(
                 gates,
-                trace.cells[step, ..., running, :],
-                _of_step(keep, step, running),
+                _first(cells[step], num_running),
+                _of_step(keep, step, num_running),
                 clips.cell,
-                trace.cells[step + 1, ..., running, :],
-                trace.tanh_cells[step, ..., running, :],
+                _first(cells[step + 1], num_running),
+                _first(tanh_cells[step], num_running),
                 unprojected,
             )
             if products.projection is None:
                 hidden.copy_(unprojected)
             else:
                 products.projection.write_to_(hidden, unprojected)
-            next_met = trace.met_hiddens[step + 1, ..., running, :]
-            arithmetic.next_state_(hidden, clips.projection, _of_step(keep, step + 1, running), next_met)
-        if ended.start < ended.stop:
+            next_met = _first(met_hiddens[step + 1], num_running)
+            arithmetic.next_state_(hidden, clips.projection, _of_step(keep, step + 1, num_running), next_met)
+        if num_running < num_rows:
             # Rows that have ended keep their state, for the final one.
-            trace.hiddens[step + 1, ..., ended, :] = trace.hiddens[step, ..., ended, :]
-            trace.cells[step + 1, ..., ended, :] = trace.cells[step, ..., ended, :]
+            hiddens[step + 1][..., num_running:, :] = hiddens[step][..., num_running:, :]
+            cells[step + 1][..., num_running:, :] = cells[step][..., num_running:, :]
     return trace
 
 
-def _of_step(keep: Optional[torch.Tensor], step: int, running: slice) -> Optional[torch.Tensor]:
+def _first(tensor: torch.Tensor, num_rows: int) -> torch.Tensor:
+    """The first rows of (..., batch_size, dim)."""
+    return tensor if tensor.size(-2) == num_rows else tensor.narrow(-2, 0, num_rows)
+
+
+def _of_step(keep: Optional[torch.Tensor], step: int, num_running: int) -> Optional[torch.Tensor]:
     """(num_running, 1); None where nothing is reset, as behind the last step."""
-    return None if keep is None or step == len(keep) else keep[step, running]
+    return None if keep is None or step == len(keep) else keep[step, :num_running]
 
 
 def _room_for(
@@ -203,7 +210,7 @@ class Recurrence(torch.autograd.Function):
         # With AVX-512 both are multiplied faster the other way round in memory.
         kind = TransposedProduct if gates.is_cpu and has_avx512() else Product
         products = RecurrentProducts(kind(state_weight), None if projection_weight is None else kind(projection_weight))
-        step_gates = [step[..., :active, :] for step, active in zip(gates.unbind(-3), num_active, strict=True)]
+        step_gates = [_first(step, active) for step, active in zip(gates.unbind(-3), num_active, strict=True)]
         trace = run_steps(step_gates, products, LstmState(hidden, cell), keep, clips, record=True)
         ctx.num_active, ctx.clips = num_active, clips
         ctx.save_for_backward(gates, *trace, state_weight, projection_weight, keep)
@@ -219,30 +226,31 @@ class Recurrence(torch.autograd.Function):
         grad_projected = torch.zeros_like(grad_outputs)
         scratch = torch.empty_like(gates.select(-3, 0))
         for step, num_running in reversed(list(enumerate(ctx.num_active))):
-            running, ended = slice(num_running), slice(num_running, gates.size(-2))
-            step_gates, grad_out = gates.select(-3, step), grad_projected[step, ..., running, :]
+            step_gates = gates.select(-3, step)
+            running_gates, grad_met = _first(step_gates, num_running), _first(grad_hidden, num_running)
+            grad_out = _first(grad_projected[step], num_running)
             arithmetic.state_gradient_(
-                grad_hidden[..., running, :],
-                _of_step(keep, step + 1, running),
-                grad_outputs[step, ..., running, :],
-                trace.hiddens[step + 1, ..., running, :],
+                grad_met,
+                _of_step(keep, step + 1, num_running),
+                _first(grad_outputs[step], num_running),
+                _first(trace.hiddens[step + 1], num_running),
                 clips.projection,
                 grad_out,
             )
             arithmetic.cell_gradient_(
-                step_gates[..., running, :],
+                running_gates,
                 grad_out if projection_weight is None else grad_out @ projection_weight,
-                grad_cell[..., running, :],
-                trace.cells[step, ..., running, :],
-                _of_step(keep, step, running),
+                _first(grad_cell, num_running),
+                _first(trace.cells[step], num_running),
+                _of_step(keep, step, num_running),
                 clips.cell,
-                trace.cells[step + 1, ..., running, :],
-                trace.tanh_cells[step, ..., running, :],
-                scratch[..., running, :],
+                _first(trace.cells[step + 1], num_running),
+                _first(trace.tanh_cells[step], num_running),
+                _first(scratch, num_running),
             )
-            if ended.start < ended.stop:
-                step_gates[..., ended, :] = 0.0
-            torch.matmul(step_gates[..., running, :], state_weight, out=grad_hidden[..., running, :])
+            if num_running < gates.size(-2):
+                step_gates[..., num_running:, :] = 0.0
+            torch.matmul(running_gates, state_weight, out=grad_met)
         if keep is not None:
             grad_hidden.mul_(keep[0])
         # One multiply over all steps for each weight. Rows that had ended have zero gradients.

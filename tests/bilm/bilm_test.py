@@ -208,7 +208,7 @@ def test_laid_out_weights_two_threads_and_remembered_words_change_no_layer(bilm_
     assert_equals_allennlp(bilm_files, bilm, [SENTENCES[:1]])
     assert len(threads) == 3 and len(bilm.token_cache) > 5
     kinds = {type(product).__name__ for _, product in bilm.forward_layers[0]._products._made.values()}
-    assert kinds == {"PackedProduct"}
+    assert kinds == {"PackedProduct", "TransposedProduct"}
 
 
 def test_words_are_remembered_by_a_frozen_bilm_until_a_weight_changes(bilm_files, monkeypatch):

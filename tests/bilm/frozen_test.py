@@ -70,32 +70,36 @@ def test_int8_survives_an_output_whose_weights_are_zero(weight):
 
 
 @pytest.mark.parametrize(
-    "avx512, can_pack, shape, kind",
+    "avx512, can_pack, shape, num_rows, kind",
     [
-        (False, True, (4096, 512), PackedProduct),
-        (False, True, (128, 512), Product),
-        (False, False, (4096, 512), Product),
-        (True, True, (4096, 512), TransposedProduct),
-        (True, True, (128, 512), TransposedProduct),
+        (False, True, (4096, 512), 2, PackedProduct),
+        (False, True, (4096, 512), 1, TransposedProduct),
+        (False, True, (512, 4096), 1, PackedProduct),
+        (False, True, (128, 512), 64, Product),
+        (False, False, (4096, 512), 64, Product),
+        (True, True, (4096, 512), 64, TransposedProduct),
+        (True, True, (128, 512), 64, TransposedProduct),
     ],
 )
-def test_a_weight_is_laid_out_for_the_processor_and_its_size(avx512, can_pack, shape, kind, monkeypatch):
+def test_a_weight_is_laid_out_for_the_processor_its_size_and_the_number_of_rows(
+    avx512, can_pack, shape, num_rows, kind, monkeypatch
+):
     monkeypatch.setattr(frozen, "has_avx512", lambda: avx512)
     monkeypatch.setattr(frozen, "_can_pack", lambda: can_pack)
-    assert type(FrozenProducts().get("w", torch.empty(shape), "float32")) is kind
+    assert type(FrozenProducts().get("w", torch.empty(shape), num_rows, "float32")) is kind
 
 
 def test_double_precision_autocast_and_weights_that_train_are_left_alone(weight, packing):
-    assert type(FrozenProducts().get("w", weight.double(), "float32")) is Product
-    assert type(FrozenProducts().get("w", weight.clone().requires_grad_(), "float32")) is Product
+    assert type(FrozenProducts().get("w", weight.double(), 64, "float32")) is Product
+    assert type(FrozenProducts().get("w", weight.clone().requires_grad_(), 64, "float32")) is Product
     with torch.autocast("cpu", torch.bfloat16):
-        assert type(FrozenProducts().get("w", weight, "float32")) is Product
-    assert type(FrozenProducts().get("w", weight, "float32")) is PackedProduct
+        assert type(FrozenProducts().get("w", weight, 64, "float32")) is Product
+    assert type(FrozenProducts().get("w", weight, 64, "float32")) is PackedProduct
 
 
 def test_a_weight_is_laid_out_once(weight, packing):
     made = FrozenProducts()
-    assert made.get("w", weight, "float32") is made.get("w", weight, "float32")
+    assert made.get("w", weight, 64, "float32") is made.get("w", weight, 64, "float32")
 
 
 CHANGES = {
@@ -108,21 +112,21 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_changed_weight_is_laid_out_again(weight, change, packing):
     made, inputs = FrozenProducts(), torch.randn(2, 16)
-    before = times(made.get("w", weight, "float32"), inputs)
+    before = times(made.get("w", weight, 64, "float32"), inputs)
     change(weight)
-    torch.testing.assert_close(times(made.get("w", weight, "float32"), inputs), 2 * before)
+    torch.testing.assert_close(times(made.get("w", weight, 64, "float32"), inputs), 2 * before)
 
 
 def test_what_was_laid_out_in_inference_mode_serves_outside_of_it(weight, packing):
     made, inputs = FrozenProducts(), torch.randn(2, 16)
     with torch.inference_mode():
-        inside = times(made.get("w", weight, "float32"), inputs)
-    torch.testing.assert_close(times(made.get("w", weight, "float32"), inputs), inside.clone())
+        inside = times(made.get("w", weight, 64, "float32"), inputs)
+    torch.testing.assert_close(times(made.get("w", weight, 64, "float32"), inputs), inside.clone())
 
 
 def test_laid_out_weights_are_neither_copied_nor_pickled(weight, packing):
     made = FrozenProducts()
-    made.get("w", weight, "float32")
+    made.get("w", weight, 64, "float32")
     assert copy.deepcopy(made)._made == pickle.loads(pickle.dumps(made))._made == {}
 
 
