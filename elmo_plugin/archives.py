@@ -23,7 +23,7 @@ import tempfile
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Callable, FrozenSet, Iterator, NamedTuple, Optional, Union
+from typing import Any, Callable, FrozenSet, Iterator, List, NamedTuple, Optional, Union
 
 import torch
 
@@ -195,6 +195,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 _archive: ContextVar[Optional[PathOrName]] = ContextVar("archive", default=None)
 
+OTHER_FORMS: List[Callable[[str], Any]] = []
+"""What else `load_archive` opens: each takes the name it was given, and returns an archive or None."""
+
 
 @contextmanager
 def extracted_archive(resolved_archive_file: PathOrName, cleanup: bool = True) -> Iterator[str]:
@@ -215,6 +218,10 @@ def opening_by_name(load_archive: Callable) -> Callable:
 
     @functools.wraps(load_archive)
     def load(archive_file: PathOrName, *args, **kwargs):
+        for open_other in OTHER_FORMS:
+            archive = open_other(str(archive_file))
+            if archive is not None:
+                return archive
         check_reachable(archive_file)
         token = _archive.set(archive_file)
         try:

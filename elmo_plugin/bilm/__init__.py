@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from elmo_plugin.bilm.language_model import BiLmLanguageModel
     from elmo_plugin.bilm.predictor import BiLmPredictor
     from elmo_plugin.bilm.softmax import BiLmSoftmax
-    from elmo_plugin.bilm.sources import BiLmSource
+    from elmo_plugin.bilm.softmax_file import open_archive
+from elmo_plugin.bilm.sources import BiLmSource
 
 __all__ = [
     "BiLm",
@@ -23,6 +24,7 @@ __all__ = [
     "BiLmSource",
     "BiLmState",
     "RecurrentOutput",
+    "open_archive",
 ]
 
 __getattr__ = lazy_names(

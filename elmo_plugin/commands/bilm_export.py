@@ -5,8 +5,9 @@ from pathlib import Path
 
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import load_archive
 
-from elmo_plugin.bilm import BiLm, checkpoint
+from elmo_plugin.bilm import BiLm, BiLmLanguageModel, checkpoint, softmax_file
 
 
 @Subcommand.register("bilm-export")
@@ -33,24 +34,39 @@ class BiLmExport(Subcommand):
             help="round the weights to bfloat16 and compress them: about 39 %% of the size, read by anything that "
             "reads the format",
         )
+        subparser.add_argument(
+            "--softmax",
+            action="store_true",
+            help="write softmax.hdf5 too, for the archive of a language model: with it 'allennlp predict' and "
+            "'evaluate' take the folder for an archive",
+        )
         subparser.set_defaults(
             func=lambda arguments: export(
-                arguments.archive_file, arguments.output_dir, arguments.force, arguments.compact
+                arguments.archive_file, arguments.output_dir, arguments.force, arguments.compact, arguments.softmax
             )
         )
         return subparser
 
 
-def export(archive_file: str, output_dir: str, force: bool = False, compact: bool = False) -> None:
+def export(
+    archive_file: str, output_dir: str, force: bool = False, compact: bool = False, softmax: bool = False
+) -> None:
     """Writes the biLM of `archive_file` into `output_dir`, and overwrites nothing unless `force` is given. `compact` is
-    that of `elmo_plugin.bilm.checkpoint.write`.
+    that of `elmo_plugin.bilm.checkpoint.write`, and `softmax` adds what `elmo_plugin.bilm.softmax_file.write` writes.
     """
     folder = Path(output_dir)
-    weight_file, options_file = folder / "weights.hdf5", folder / "options.json"
-    for path in (weight_file, options_file):
+    weight_file, options_file, softmax_path = (
+        folder / name for name in ("weights.hdf5", "options.json", softmax_file.NAME)
+    )
+    for path in (weight_file, options_file, *[softmax_path] * softmax):
         if path.exists() and not force:
             raise ConfigurationError(f"{path} exists already; give another folder, or --force to overwrite it")
     bilm = BiLm.load(archive_file)
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint.write(bilm, weight_file, options_file, compact)
-    print(f"wrote {weight_file} and {options_file}")
+    if softmax:
+        model = load_archive(archive_file).model
+        if not isinstance(model, BiLmLanguageModel):
+            raise ConfigurationError(f"{archive_file} holds a {type(model).__name__}, which has no softmax over words")
+        softmax_file.write(model, softmax_path)
+    print(f"wrote {weight_file} and {options_file}" + f", and {softmax_path}" * softmax)

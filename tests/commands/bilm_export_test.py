@@ -2,8 +2,11 @@ import sys
 
 import h5py
 import pytest
+import torch
 from allennlp.commands import main
+from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import Archive
 
 from elmo_plugin.bilm import checkpoint
 from elmo_plugin.bilm.bilm import BiLm
@@ -40,6 +43,13 @@ def test_compact_rounds_the_weights(bilm, tmp_path, monkeypatch):
     main()
     with h5py.File(tmp_path / "weights.hdf5") as file:
         assert not (file["char_embed"][...].view("uint32") & 0xFFFF).any()
+
+
+def test_a_task_models_archive_has_no_softmax_to_write(bilm, tmp_path, monkeypatch):
+    archive = Archive(torch.nn.Linear(1, 1), Params({}), None, None, None)
+    monkeypatch.setattr(bilm_export, "load_archive", lambda archive_file: archive)
+    with pytest.raises(ConfigurationError, match="model.tar.gz holds a Linear, which has no softmax"):
+        bilm_export.export("model.tar.gz", str(tmp_path), softmax=True)
 
 
 def test_help_shows_an_example(monkeypatch, capsys):

@@ -1,0 +1,94 @@
+"""softmax.hdf5: the softmax of a biLM in a file of its own, beside the published two, which hold none.
+
+With it a biLM's folder is a language model again: `allennlp predict wiki-small sentences.jsonl` gives perplexities and
+substitutes in context, and `allennlp evaluate wiki-small heldout.txt` a text's perplexity. The weights are rounded to
+eight bits, each word's by a scale of its own, which costs a quarter of the room.
+"""
+
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+import h5py
+import numpy
+import torch
+from allennlp.common import Lazy, Params
+from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
+from allennlp.models.archival import Archive
+
+from elmo_plugin import archives
+from elmo_plugin.bilm.checkpoint import read
+from elmo_plugin.bilm.language_model import BiLmLanguageModel
+from elmo_plugin.bilm.pretrained import PRETRAINED
+from elmo_plugin.bilm.softmax import FullSoftmax
+from elmo_plugin.files import PathOrStr, replacing
+
+NAME = "softmax.hdf5"
+_CONFIG = {
+    "dataset_reader": {"type": "elmo::bilm"},
+    "data_loader": {"type": "elmo::windows", "batch_size": 64, "num_steps": 20, "shuffle": False},
+    "model": {"type": "elmo::bilm"},
+}
+
+
+class WordSoftmax(NamedTuple):
+    words: List[str]
+    weight: torch.Tensor  # (num_words, dim)
+    bias: torch.Tensor  # (num_words,)
+
+
+def write(model: BiLmLanguageModel, path: PathOrStr) -> None:
+    """Writes a language model's softmax, full or sampled."""
+    if not isinstance(model.softmax, FullSoftmax):
+        raise ConfigurationError(f"only a full or sampled softmax can be written, not {type(model.softmax).__name__}")
+    words = model.vocab.get_index_to_token_vocabulary(model.namespace)
+    weight, bias = (tensor.detach().float() for tensor in (model.softmax.weight, model.softmax.bias))
+    scale = weight.abs().amax(dim=1).clamp(min=1e-12) / 127
+    compression = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
+    with replacing(Path(path)) as temporary, h5py.File(temporary, "w") as file:
+        text = "\n".join(words[index] for index in range(len(words))).encode("utf-8")
+        file.create_dataset("words", data=numpy.frombuffer(text, dtype=numpy.uint8), **compression)
+        file.create_dataset("weight", data=(weight / scale[:, None]).round().to(torch.int8).numpy(), **compression)
+        file.create_dataset("scale", data=scale.numpy(), **compression)
+        file.create_dataset("bias", data=bias.numpy(), **compression)
+
+
+def read_softmax(path: PathOrStr) -> WordSoftmax:
+    try:
+        with h5py.File(path, "r") as file:
+            words = file["words"][...].tobytes().decode("utf-8").split("\n")
+            weight = torch.from_numpy(file["weight"][...]).float() * torch.from_numpy(file["scale"][...])[:, None]
+            softmax = WordSoftmax(words, weight, torch.from_numpy(file["bias"][...]))
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"{path} can't be read as a softmax: {error}. Write it again by bilm-export."
+        ) from error
+    if not len(softmax.words) == len(softmax.weight) == len(softmax.bias):
+        raise ConfigurationError(
+            f"{path} has {len(softmax.words)} words for {len(softmax.weight)} weights; write it again by bilm-export"
+        )
+    return softmax
+
+
+def open_archive(name: str) -> Optional[Archive]:
+    """The language model of a biLM that has its softmax beside it, by the biLM's name or folder, as AllenNLP opens an
+    archive; None for anything else.
+    """
+    folder = Path(PRETRAINED[name].options_file).parent if name in PRETRAINED else Path(name)
+    if not (folder / NAME).is_file():
+        return None
+    softmax = read_softmax(folder / NAME)
+    namespace = "bilm_words"
+    vocab = Vocabulary(non_padded_namespaces=[*DEFAULT_NON_PADDED_NAMESPACES, namespace])
+    vocab.add_tokens_to_namespace(softmax.words, namespace)
+    model = BiLmLanguageModel(vocab, read(folder / "options.json", folder / "weights.hdf5"), Lazy(FullSoftmax))
+    with torch.no_grad():
+        model.softmax.weight.copy_(softmax.weight)  # type: ignore[union-attr]
+        model.softmax.bias.copy_(softmax.bias)  # type: ignore[union-attr]
+    model.eval()
+    reader = DatasetReader.from_params(Params(dict(_CONFIG["dataset_reader"])))
+    return Archive(model, Params(dict(_CONFIG)), reader, reader, None)
+
+
+archives.OTHER_FORMS.append(open_archive)
