@@ -18,8 +18,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import token_store
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.embedding import embed_items
-from elmo_plugin.analysis.marked import MarkedSentence, parse_marked
+from elmo_plugin.analysis.marked_sentence import MarkedSentence, parse_marked
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.analysis.wsd_data import read_sentences
 from elmo_plugin.bilm.cache import fingerprint
@@ -184,7 +183,7 @@ def types_of_bilm(
     frequent = [word for word, _ in counts.most_common(max_types)]
     own = {word: embedder.embed_sentence([word])[0, 0] for word in words}
     progress = Tqdm.tqdm(frequent, desc="embedding the word types", unit=" words")
-    vectors = embed_items(embedder, progress, lambda word: [word], batch_size)
+    vectors = embedder.embed_items(progress, lambda word: [word], batch_size)
     return _nearest_types(own, ((word, layers[0, 0]) for word, layers in vectors), num_neighbours)
 
 
@@ -265,7 +264,7 @@ class Neighbours(Analysis):
             )
         (layer,) = store.layers
         layers = embedder.embed_sentences((query.tokens for query in queries), arguments.batch_size)
-        vectors = numpy.stack([of[layer, query.place] for of, query in zip(layers, queries, strict=True)])
+        vectors = numpy.stack([vectors[layer, query.place] for vectors, query in zip(layers, queries, strict=True)])
         may_answer = candidate_mask(store, queries, arguments.same_word)
         tokens = nearest_tokens(store, vectors, may_answer, arguments.num_tokens)
         answers = [Answer(query, types[query.word], near) for query, near in zip(queries, tokens, strict=True)]

@@ -1,15 +1,13 @@
 """Mean vectors of word senses, and a file in which they survive an interruption."""
 
-import json
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Set
-from zipfile import BadZipFile
 
 import numpy
-from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.wsd_data import Lemma
-from elmo_plugin.files import PathOrStr, replacing
+from elmo_plugin.files import PathOrStr
+from elmo_plugin.progress import Record
 
 
 class SenseAverages:
@@ -58,6 +56,8 @@ class SenseAverages:
         return {"counts": self._counts, "sums": numpy.empty(0) if self._sums is None else self._sums}
 
     def load_state(self, state: Dict[str, numpy.ndarray]) -> None:
+        if state["counts"].shape != self._counts.shape:
+            raise ValueError(f"it counts {len(state['counts'])} senses, and there are {len(self)}")
         self._counts, self._sums = state["counts"], state["sums"] if state["sums"].size else None
 
 
@@ -66,34 +66,20 @@ class AveragesFile:
     them from the averages of another text or biLM.
     """
 
-    def __init__(self, folder: PathOrStr, identity: Any) -> None:
-        self._path = Path(folder) / "averages.npz"
-        self._identity = json.dumps(identity, sort_keys=True)
+    def __init__(self, folder: PathOrStr, identity: Dict[str, Any]) -> None:
+        path = Path(folder) / "averages.npz"
+        self._record = Record(path, identity, f"remove {path} to begin anew")
 
     def load(self, averages: SenseAverages) -> int:
         """Fills in what was saved, if anything was. Returns the number of sentences."""
-        if not self._path.exists():
+        saved = self._record.load()
+        if saved is None:
             return 0
         try:
-            with open(self._path, "rb") as file, numpy.load(file) as arrays:
-                saved = {name: arrays[name] for name in ("identity", "num_sentences", "counts", "sums")}
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
-            raise ConfigurationError(f"{self._path} can't be read ({error}); remove it to begin anew") from error
-        if saved["identity"].item() != self._identity:
-            raise ConfigurationError(
-                f"{self._path} has the averages of another biLM or text; give another folder, or remove it"
-            )
-        averages.load_state(saved)
-        return int(saved["num_sentences"])
+            averages.load_state(saved)
+            return int(saved["num_sentences"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise self._record.damaged(error) from error
 
     def save(self, averages: SenseAverages, num_sentences: int) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(self._path) as temporary, open(temporary, "wb") as file:
-            state = averages.state()
-            numpy.savez(
-                file,
-                identity=self._identity,
-                num_sentences=num_sentences,
-                counts=state["counts"],
-                sums=state["sums"],
-            )
+        self._record.save(num_sentences=num_sentences, **averages.state())

@@ -7,8 +7,9 @@ A folder holds
 - `lengths.bin`: the number of tokens of each sentence, int32
 - `store.json`: sizes, and what it was built from; it appears last, so a folder with it is complete
 
-Until then `progress.json` says how much of the files is good. Building goes on from there, and refuses a folder that
-was begun from another biLM, text or choice of layers.
+Until then `progress.npz` says how much of the files is good. Building goes on from there, to files that are the same
+byte for byte as without the interruption; it refuses a folder that was begun from another biLM, text or choice of
+layers.
 """
 
 import hashlib
@@ -22,15 +23,15 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Se
 import numpy
 from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
-from filelock import FileLock, Timeout
 
 from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import PathOrStr, replacing
+from elmo_plugin.progress import LOCK_NAME, Record, only_process
 
 VECTORS, SENTENCES, LENGTHS = "vectors.bin", "sentences.txt", "lengths.bin"
 FILES = (VECTORS, SENTENCES, LENGTHS)
-STORE, PROGRESS, LOCK = "store.json", "progress.json", ".lock"
+STORE, PROGRESS = "store.json", "progress.npz"
 DTYPES = ("float16", "float32")
 
 _LENGTH = numpy.dtype(numpy.int32)
@@ -58,22 +59,38 @@ class TokenStore:
             raise ConfigurationError(
                 f"{self.folder} {'is not complete yet: name its text to go on' if begun else 'holds no index'}"
             )
-        description = _read_json(path)
+        try:
+            self._open(_read_json(path))
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            raise ConfigurationError(
+                f"{self.folder} is damaged ({type(error).__name__}: {error}); remove the folder and build it again"
+            ) from error
+
+    def _open(self, description: Dict[str, Any]) -> None:
         self.identity: Dict[str, Any] = description["identity"]
         self.layers: List[int] = self.identity["layers"]
         shape = (description["num_tokens"], len(self.layers), description["dim"])
+        if self.identity["dtype"] not in DTYPES:
+            raise ValueError(f"vectors are kept as one of {', '.join(DTYPES)}, not {self.identity['dtype']!r}")
         dtype = numpy.dtype(self.identity["dtype"])
         size = os.path.getsize(self.folder / VECTORS)
         if size != int(numpy.prod(shape)) * dtype.itemsize:
-            raise ConfigurationError(
-                f"{self.folder / VECTORS} has {size} bytes, but {path} describes {shape} of {dtype}; remove the folder "
-                "and build it again"
-            )
+            raise ValueError(f"{VECTORS} has {size} bytes, but {STORE} describes {shape} of {dtype}")
         self.vectors = numpy.memmap(self.folder / VECTORS, dtype=dtype, mode="r", shape=shape)
         # Shape: (num_sentences + 1,), the row at which each sentence begins
         lengths = numpy.fromfile(self.folder / LENGTHS, dtype=_LENGTH)
         self.offsets = numpy.concatenate([[0], lengths.cumsum(dtype=numpy.int64)])
-        self._line_starts: Optional[numpy.ndarray] = None
+        if self.offsets[-1] != len(self.vectors) or (lengths < 1).any():
+            raise ValueError(f"{LENGTHS} has the lengths of {self.offsets[-1]} tokens, and there are {shape[0]}")
+        # Where each line begins. Shape: (num_sentences + 1,)
+        text = numpy.memmap(self.folder / SENTENCES, dtype=numpy.uint8, mode="r")
+        ends = [
+            start + numpy.flatnonzero(text[start : start + _BYTES_PER_BLOCK] == ord("\n"))
+            for start in range(0, len(text), _BYTES_PER_BLOCK)
+        ]
+        self._line_starts = numpy.concatenate([[-1], *ends]) + 1
+        if len(self._line_starts) != len(self.offsets):
+            raise ValueError(f"{SENTENCES} has {len(self._line_starts) - 1} lines for {len(lengths)} sentences")
 
     def __len__(self) -> int:
         """The number of tokens."""
@@ -85,9 +102,6 @@ class TokenStore:
 
     def sentence(self, number: int) -> List[str]:
         """The tokens of a sentence, without reading the text before it."""
-        if self._line_starts is None:
-            text = numpy.memmap(self.folder / SENTENCES, dtype=numpy.uint8, mode="r")
-            self._line_starts = numpy.concatenate([[0], numpy.flatnonzero(text == ord("\n")) + 1])
         with open(self.folder / SENTENCES, "rb") as file:
             file.seek(self._line_starts[number])
             return file.readline().decode("utf-8").split()
@@ -137,20 +151,23 @@ def build(
         if not 0 <= layer < embedder.bilm.num_layers:
             raise ConfigurationError(f"the biLM has the layers 0 to {embedder.bilm.num_layers - 1}, not {layer}")
     identity = {"bilm": fingerprint(embedder.bilm).hex(), "source": source, "layers": layers, "dtype": dtype}
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(folder / LOCK, timeout=0):
+        with only_process(folder):
             if not (folder / STORE).exists():
                 _write(folder, embedder, sentences, identity, batch_size, progress)
-    except Timeout as error:
-        raise ConfigurationError(f"{folder} is being built by another process; wait for it") from error
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
         raise ConfigurationError(
             f"{folder} wasn't completed ({reason}); what is there is kept, and the same command goes on from it"
         ) from error
-    _check_identity(folder / STORE, identity)
-    return TokenStore(folder)
+    store = TokenStore(folder)
+    for name, value in identity.items():
+        if store.identity.get(name) != value:
+            raise ConfigurationError(
+                f"{folder} was built from another {name}: {store.identity.get(name)!r} there, {value!r} here; give "
+                "another folder, or remove this one"
+            )
+    return store
 
 
 def file_identity(path: str) -> Dict[str, Any]:
@@ -167,13 +184,14 @@ def _write(
     batch_size: int,
     description: str,
 ) -> None:
-    num_done = _begin_or_continue(folder, identity) // _LENGTH.itemsize
+    record = Record(folder / PROGRESS, identity, f"remove {folder} to begin anew")
+    num_done = _begin_or_continue(folder, record) // _LENGTH.itemsize
     to_do = islice((sentence for sentence in sentences if sentence), num_done, None)
     with ExitStack() as stack:
         files = {name: stack.enter_context(open(folder / name, "ab")) for name in FILES}
         bar = stack.enter_context(Tqdm.tqdm(desc=description, unit=" sentences", initial=num_done))
         while piece := list(islice(to_do, _SENTENCES_PER_COMMIT)):
-            for sentence, vectors in zip(piece, embedder.embed_sentences(piece, batch_size), strict=True):
+            for sentence, vectors in zip(piece, embedder.embed_apart(piece, batch_size), strict=True):
                 # Shape: (num_tokens, num_layers, dim)
                 rows = vectors[identity["layers"]].transpose(1, 0, 2).astype(identity["dtype"])
                 files[VECTORS].write(_finite(rows, sentence).tobytes())
@@ -183,45 +201,35 @@ def _write(
             for file in files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            good = {name: file.tell() for name, file in files.items()}
-            _write_json(folder / PROGRESS, {"identity": identity, "bytes": good})
+            record.save(num_bytes=[files[name].tell() for name in FILES])
     lengths = numpy.fromfile(folder / LENGTHS, dtype=_LENGTH)
     if not len(lengths):
         raise ConfigurationError(f"there is no sentence to index in {folder}")
     sizes = {"num_tokens": int(lengths.sum(dtype=numpy.int64)), "dim": embedder.bilm.get_output_dim()}
-    _write_json(folder / STORE, {"identity": identity, **sizes})
-    (folder / PROGRESS).unlink()
+    with replacing(folder / STORE) as temporary:
+        temporary.write_text(json.dumps({"identity": identity, **sizes}, indent=2) + "\n", encoding="utf-8")
+    record.path.unlink()
 
 
-def _begin_or_continue(folder: Path, identity: Dict[str, Any]) -> int:
+def _begin_or_continue(folder: Path, record: Record) -> int:
     """Cuts the files to what is known to be good. Returns the good size of the file of lengths."""
-    path = folder / PROGRESS
-    if not path.exists():
-        strangers = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK)
+    if not record.path.exists():
+        strangers = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK_NAME)
         if strangers:
             raise ConfigurationError(f"{folder} holds other files ({strangers[0]}); give a new or an empty folder")
-        _write_json(path, {"identity": identity, "bytes": dict.fromkeys(FILES, 0)})
-    _check_identity(path, identity)
-    good = _read_json(path)["bytes"]
-    for name in FILES:
+        record.save(num_bytes=[0] * len(FILES))
+    try:
+        good = dict(zip(FILES, (record.load() or {})["num_bytes"].tolist(), strict=True))
+    except (KeyError, TypeError, ValueError) as error:
+        raise record.damaged(error) from error
+    for name, num_bytes in good.items():
         with open(folder / name, "ab") as file:
-            if file.tell() < good[name]:
+            if file.tell() < num_bytes:
                 raise ConfigurationError(
-                    f"{folder / name} is shorter than {path} says; remove the folder and begin anew"
+                    f"{folder / name} is shorter than {record.path} says; remove the folder and begin anew"
                 )
-            file.truncate(good[name])
+            file.truncate(num_bytes)
     return good[LENGTHS]
-
-
-def _check_identity(path: Path, identity: Dict[str, Any]) -> None:
-    recorded = _read_json(path)["identity"]
-    different = [name for name, value in identity.items() if recorded.get(name) != value]
-    if different:
-        name = different[0]
-        raise ConfigurationError(
-            f"{path.parent} was built from another {name}: {recorded.get(name)!r} there, {identity[name]!r} here; give "
-            "another folder, or remove this one"
-        )
 
 
 def _finite(rows: numpy.ndarray, sentence: List[str]) -> numpy.ndarray:
@@ -244,8 +252,3 @@ def _read_json(path: Path) -> Dict[str, Any]:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigurationError(f"{path} isn't JSON ({error}); remove its folder and build it again") from error
-
-
-def _write_json(path: Path, content: Dict[str, Any]) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -18,7 +18,6 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import token_store
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.embedding import embed_items
 from elmo_plugin.analysis.sense_averages import AveragesFile, SenseAverages
 from elmo_plugin.analysis.tables import layer_name, percent, text_table
 from elmo_plugin.analysis.wsd_data import (
@@ -119,7 +118,7 @@ def average_senses(
         for sentence in _limited(train_path, limit, "averaging the senses in")
         if any(target.lemma in averages for target in sentence.targets)
     )
-    left = embed_items(embedder, islice(wanted, num_done, None), lambda item: item.tokens, batch_size)
+    left = embedder.embed_items(islice(wanted, num_done, None), lambda item: item.tokens, batch_size)
     for sentence, vectors in left:
         for target in sentence.targets:
             if target.lemma in averages:
@@ -144,7 +143,7 @@ def answer_nearest(
     answers: List[Answers] = []
     items = [(test.name, sentence) for test in test_sets for sentence in test.sentences]
     progress = Tqdm.tqdm(items, desc="disambiguating the test sets", unit=" sentences")
-    for (name, sentence), vectors in embed_items(embedder, progress, lambda item: item[1].tokens, batch_size):
+    for (name, sentence), vectors in embedder.embed_items(progress, lambda item: item[1].tokens, batch_size):
         answers = answers or [dict(fall_back) for _ in vectors]
         for target in sentence.targets:
             if target.lemma in averages:

@@ -13,21 +13,22 @@ from allennlp.common.util import SigTermReceived
 
 from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
 from elmo_plugin.commands.lines import STANDARD_INPUT, name_of, stripped_lines
-from elmo_plugin.embedding.embedding_job import DEFAULT_SHARD_SIZE, EmbeddingJob
+from elmo_plugin.embedding.embedding_job import DEFAULT_PIECE_SIZE, EmbeddingJob
 from elmo_plugin.embedding.engines import Engine, Processes, Ray, ThisProcess
 from elmo_plugin.embedding.hdf5_layout import check_sentence_key
-from elmo_plugin.embedding.shards import ShardWriter
+from elmo_plugin.embedding.pieces import PieceEmbedder
 
 _NUM_BLANK_LINES_SHOWN = 10
+_MAX_TOKENS = 200_000
 
 
 @Subcommand.register("elmo")
 class ElmoCommand(Subcommand):
     def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
         description = (
-            "Embeds tokenised text, one sentence a line, into HDF5: one dataset a sentence, keyed by its line's index "
-            "from 0, float32, (layers, tokens, dim) with --all and (tokens, dim) with --top or --average; and "
-            "sentence_to_index, the JSON of {sentence: key}. Without a biLM named, it is the one that ships."
+            "Embeds tokenised text, one sentence per line, into an HDF5 file. Each sentence is a dataset whose key "
+            "is its line's index, counted from 0: float32, of shape (layers, tokens, dim) with --all and (tokens, dim) "
+            "with --top or --average. The dataset sentence_to_index holds the JSON of {sentence: key}."
         )
         subparser = parser.add_parser(
             self.name,
@@ -37,7 +38,7 @@ class ElmoCommand(Subcommand):
             help="Embed text into an HDF5 file.",
         )
         subparser.add_argument("input_file", help="text, plain or gzipped, tokens separated by spaces; - reads stdin")
-        subparser.add_argument("output_file", help="the HDF5 file to write; it appears when it is complete")
+        subparser.add_argument("output_file", help="the HDF5 file to write; it appears once it is complete")
         layers = subparser.add_mutually_exclusive_group(required=True)
         for name, what in (("all", "all layers"), ("top", "the top layer"), ("average", "the layers' average")):
             layers.add_argument(
@@ -55,54 +56,63 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--forget-sentences",
         action="store_true",
-        help="leave out sentence_to_index, the one thing that grows in memory",
+        help="leave out sentence_to_index, the only thing that grows in memory with the text",
     )
     group.add_argument(
         "--use-sentence-keys",
         action="store_true",
-        help="key the datasets by sentence: one that stands in the text again is stored once, and one with a / lies in "
-        "groups, where file[sentence] finds it",
+        help="use the sentences themselves as keys: a repeated sentence is stored once, and one that contains a / lies "
+        "in groups, where file[sentence] finds it",
     )
-    group.add_argument("--float16", action="store_true", help="store half precision: half the space")
+    group.add_argument("--float16", action="store_true", help="store half precision, in half the space")
     group.add_argument(
         "--blank-lines",
         choices=("refuse", "keep"),
         default="refuse",
-        help="refuse (the default): end before any work, naming them; keep: give each an empty dataset, so that "
-        "indices stay",
+        help="refuse (the default): stop before any work and list them; keep: give each an empty dataset, so that "
+        "indices still match the lines",
     )
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the run")
-    group.add_argument("--batch-size", type=int, default=64, help="sentences at a time (default = 64)")
+    group.add_argument("--batch-size", type=int, default=64, help="sentences to embed at a time (default = 64)")
+    group.add_argument(
+        "--max-tokens",
+        type=int,
+        default=_MAX_TOKENS,
+        help=f"refuse a line with more tokens than this (default = {_MAX_TOKENS:,}). A line of any length is embedded "
+        "whole, in blocks of bounded memory; but all of its vectors are held at once, which at the paper's size is "
+        "12 KB per token",
+    )
     group.add_argument(
         "--stateful",
         action="store_true",
-        help="carry the LSTM states from batch to batch, as AllenNLP 0.9 did; otherwise a sentence's vectors depend on "
-        "that sentence alone",
+        help="carry the LSTM states from batch to batch, as AllenNLP 0.9 did; without this, a sentence's vectors "
+        "depend on that sentence alone",
     )
-    group.add_argument("--workers", type=int, default=1, help="processes that embed at the same time (default = 1)")
+    group.add_argument("--workers", type=int, default=1, help="processes to embed with (default = 1)")
     group.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="where the workers are: on this machine (the default), or on a Ray cluster: the one at RAY_ADDRESS, if "
+        help="where the workers run: on this machine (the default), or on a Ray cluster, the one at RAY_ADDRESS if "
         "that is set",
     )
     group.add_argument(
         "--resume",
         action="store_true",
-        help="go on after an interruption of any kind, behind what is finished in OUTPUT_FILE.partial; standard input "
-        "has to be sent again from its beginning",
+        help="continue an interrupted run from what is finished in OUTPUT_FILE.partial; standard input has to be sent "
+        "again from the beginning",
     )
     group.add_argument(
+        "--piece-size",
         "--shard-size",
         type=int,
-        default=DEFAULT_SHARD_SIZE,
-        help=f"lines between two points to resume from (default = {DEFAULT_SHARD_SIZE})",
+        default=DEFAULT_PIECE_SIZE,
+        help=f"save the progress after this many lines (default = {DEFAULT_PIECE_SIZE})",
     )
-    group.add_argument("--file-friendly-logging", action="store_true", help="write progress as lines, for log files")
+    group.add_argument("--file-friendly-logging", action="store_true", help="report progress in lines, for log files")
     group.add_argument("--vocab-path", help=argparse.SUPPRESS)  # AllenNLP 0.9 took it and made no use of it either
 
 
@@ -118,17 +128,17 @@ def embed(arguments: argparse.Namespace) -> None:
     job = EmbeddingJob(
         embedder,
         arguments.output_file,
-        ShardWriter(arguments.output_format, arguments.batch_size, arguments.float16),
+        PieceEmbedder(arguments.output_format, arguments.batch_size, arguments.float16),
         arguments.forget_sentences,
         arguments.use_sentence_keys,
-        arguments.shard_size,
+        arguments.piece_size,
         engine,
     )
     try:
         job.run(_sentences(arguments), num_lines, arguments.resume)
     except (KeyboardInterrupt, SigTermReceived):
         if job.partial_folder.exists():
-            print(f"what is finished is kept in {job.partial_folder}: go on with --resume", file=sys.stderr)
+            print(f"what is finished is kept in {job.partial_folder}: continue with --resume", file=sys.stderr)
         raise KeyboardInterrupt from None
     print(f"wrote {arguments.output_file}")
 
@@ -155,7 +165,9 @@ def _engine(arguments: argparse.Namespace) -> Engine:
 
 
 def _survey(arguments: argparse.Namespace) -> int:
-    """Reads the text once, before any work, so that a bad line is told now and not in an hour; returns their number."""
+    """Reads the text once before any work, so that a bad line is reported now and not in an hour. Returns the number of
+    lines.
+    """
     blank_lines: List[int] = []
     num_lines = num_blank_lines = 0
     for index, sentence in enumerate(Tqdm.tqdm(stripped_lines(arguments.input_file), desc="reading", unit=" lines")):
@@ -164,10 +176,10 @@ def _survey(arguments: argparse.Namespace) -> int:
             num_blank_lines += 1
             if len(blank_lines) < _NUM_BLANK_LINES_SHOWN:
                 blank_lines.append(index + 1)
-        elif arguments.use_sentence_keys:
-            check_sentence_key(index, sentence)
+        else:
+            _check_line(arguments, index, sentence)
     if not num_lines:
-        raise ConfigurationError(f"there isn't a single line in {arguments.input_file}")
+        raise ConfigurationError(f"{arguments.input_file} is empty: there isn't a single line in it")
     if blank_lines:
         raise _blank(arguments.input_file, blank_lines, num_blank_lines)
     return num_lines
@@ -177,12 +189,26 @@ def _sentences(arguments: argparse.Namespace) -> Iterator[str]:
     for number, sentence in enumerate(stripped_lines(arguments.input_file), start=1):
         if not sentence and arguments.blank_lines == "refuse":
             raise _blank(arguments.input_file, [number], 1)
+        _check_line(arguments, number - 1, sentence)
         yield sentence
+
+
+def _check_line(arguments: argparse.Namespace, index: int, sentence: str) -> None:
+    if len(sentence) > arguments.max_tokens:  # in characters; only then is it worth counting
+        num_tokens = len(sentence.split())
+        if num_tokens > arguments.max_tokens:
+            raise ConfigurationError(
+                f"{name_of(arguments.input_file)}:{index + 1}: this line has {num_tokens:,} tokens, and all its "
+                f"vectors are held in memory at once; the limit is {arguments.max_tokens:,}. Split the line, or raise "
+                "--max-tokens"
+            )
+    if arguments.use_sentence_keys:
+        check_sentence_key(index, sentence)
 
 
 def _blank(input_file: str, lines: List[int], num_lines: int) -> ConfigurationError:
     shown = ", ".join(map(str, lines)) + (f" and {num_lines - len(lines)} more" if num_lines > len(lines) else "")
     return ConfigurationError(
-        f"{name_of(input_file)} has blank lines: {shown}. Remove them, or give each an empty dataset by "
+        f"{name_of(input_file)} has blank lines: {shown}. Remove them, or give each an empty dataset with "
         "--blank-lines keep"
     )

@@ -18,8 +18,8 @@ class ElmoLayers(Subcommand):
     def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
         description = (
             "Prints the softmax-normalised layer weights and the gamma of every mix of a biLM's layers in one or more "
-            "models, and draws the paper's Figure 2. Only the archives' weights are read; AllenNLP's own ELMo models "
-            "will do as well."
+            "models, and draws the paper's Figure 2. Only the archives' weights are read, so AllenNLP's own ELMo "
+            "models will do as well."
         )
         subparser = parser.add_parser(
             self.name,

@@ -16,9 +16,9 @@ class ElmoTokens(Subcommand):
     def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
         description = (
             "Writes the vectors that the biLM's character CNN gives to words without context (half of ELMo's layer 0, "
-            "which holds each twice). OUTPUT_FILE.hdf5 gets the datasets 'embedding', float32, (words, dim), and "
-            "'words' in the same order; OUTPUT_FILE.txt, .vec or .txt.gz is word2vec's text format. Give several names "
-            "for several forms. A word that is listed twice is written once, where it first stands."
+            "which holds each twice). An output that ends in .hdf5 has the datasets 'embedding', float32, (words, dim) "
+            "and 'words', in the same order; one that ends in .txt, .vec or .txt.gz is in word2vec's text format. Name "
+            "several outputs to get several formats. A word that is listed twice is written once, at its first place."
         )
         subparser = parser.add_parser(
             self.name,
@@ -26,10 +26,10 @@ class ElmoTokens(Subcommand):
             epilog="example: allennlp elmo-tokens vocabulary.txt tokens.hdf5 tokens.txt",
             help="Write the context-independent vectors of a word list.",
         )
-        subparser.add_argument("vocabulary_file", help="a word a line, plain or gzipped; - reads stdin")
-        subparser.add_argument("output_file", nargs="+", help="what to write; its ending tells the form")
+        subparser.add_argument("vocabulary_file", help="one word per line, plain or gzipped; - reads stdin")
+        subparser.add_argument("output_file", nargs="+", help="the files to write; the ending decides the format")
         add_bilm_arguments(subparser)
-        subparser.add_argument("--batch-size", type=int, default=1024, help="words at a time")
+        subparser.add_argument("--batch-size", type=int, default=1024, help="words to embed at a time (default = 1024)")
         subparser.set_defaults(func=one_line_errors(write_tokens))
         return subparser
 
@@ -53,9 +53,9 @@ def _read_words(vocabulary_file: str) -> List[str]:
         problem = "is blank" if not word else f"holds several words: {word!r}" if len(word.split()) > 1 else None
         if problem:
             raise ConfigurationError(
-                f"{name_of(vocabulary_file)}:{number}: this line {problem}; it takes a word a line"
+                f"{name_of(vocabulary_file)}:{number}: this line {problem}; there must be one word per line"
             )
         words[word] = None
     if not words:
-        raise ConfigurationError(f"there isn't a single word in {name_of(vocabulary_file)}")
+        raise ConfigurationError(f"{name_of(vocabulary_file)} is empty: there isn't a single word in it")
     return list(words)

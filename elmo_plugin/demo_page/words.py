@@ -5,7 +5,7 @@ from typing import Iterable, List, NamedTuple, Sequence
 
 import numpy
 
-from elmo_plugin.analysis.marked import MarkedSentence
+from elmo_plugin.analysis.marked_sentence import MarkedSentence
 from elmo_plugin.analysis.neighbours import TokenNeighbour, candidate_mask, nearest_tokens
 from elmo_plugin.analysis.similarity import similarities
 from elmo_plugin.analysis.token_store import TokenStore

@@ -1,7 +1,7 @@
 """ELMo vectors from Python, with the methods of AllenNLP 0.9's ElmoEmbedder."""
 
 from collections import deque
-from typing import IO, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import IO, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
 
 import numpy
 import torch
@@ -10,9 +10,11 @@ from tqdm import tqdm
 from elmo_plugin.bilm import BiLm
 from elmo_plugin.characters import CharacterMapping
 from elmo_plugin.embedding.hdf5_file import new_hdf5_file
-from elmo_plugin.embedding.hdf5_layout import DatasetKeys, check_layers, select_layers
+from elmo_plugin.embedding.hdf5_layout import VectorWriter, check_layers, select_layers
 from elmo_plugin.embedding.long_sequences import MAX_TOKENS_PER_BLOCK, run_in_blocks
 from elmo_plugin.errors import ConfigurationError
+
+Item = TypeVar("Item")
 
 MAX_TOKENS_AHEAD = 2**14
 """How many tokens' vectors are held at once, padding included: 12 KB each at the paper's size, 200 MB in all."""
@@ -39,7 +41,7 @@ class ElmoEmbedder:
         stateful: bool = False,
         precision: str = "float32",
     ) -> None:
-        self._device = _device(cuda_device)
+        device = _device(cuda_device)
         if precision == "int8" and cuda_device >= 0:
             raise ConfigurationError("precision int8 is for CPUs; on a GPU take float32, tf32 or bfloat16")
         self.cuda_device = cuda_device
@@ -48,7 +50,7 @@ class ElmoEmbedder:
         self.bilm: BiLm = bilm.requires_grad_(False).eval()
         self.bilm.stateful = stateful or self.bilm.stateful
         self.bilm.precision = precision
-        self.bilm = self.bilm.to(self._device)
+        self.bilm = self.bilm.to(device)
         self._mapping = CharacterMapping(self.bilm.options.max_characters_per_token)
 
     def batch_to_embeddings(self, batch: List[List[str]]) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -61,12 +63,13 @@ class ElmoEmbedder:
             if sentence:
                 ids[row, : len(sentence)] = [self._mapping.ids(token) for token in sentence]
         character_ids = torch.from_numpy(ids)
-        mask = (character_ids > 0).any(dim=-1).to(self._device)
+        device = next(self.bilm.parameters()).device  # where it may have been moved meanwhile
+        mask = (character_ids > 0).any(dim=-1).to(device)
         # Not in inference mode: its tensors can't be trained on.
         with torch.no_grad():
-            if character_ids[..., 0].numel() > MAX_TOKENS_PER_BLOCK and not self.bilm.stateful:
+            if character_ids[..., 0].numel() > MAX_TOKENS_PER_BLOCK:
                 return run_in_blocks(self.bilm, character_ids), mask
-            layers, _ = self.bilm(character_ids.to(self._device))
+            layers, _ = self.bilm(character_ids.to(device))
             # Shape: (batch_size, num_layers, longest, dim), without the boundaries
             return layers[:, :, 1:-1].transpose(0, 1) * mask[:, None, :, None], mask
 
@@ -112,6 +115,29 @@ class ElmoEmbedder:
             for place in range(len(group)):
                 yield vectors.pop(place)
 
+    def embed_items(
+        self, items: Iterable[Item], tokens_of: Callable[[Item], List[str]], batch_size: int = 64
+    ) -> Iterator[Tuple[Item, numpy.ndarray]]:
+        """Each item with the vectors of its tokens; no more items are held than are looked ahead."""
+        waiting: Deque[Item] = deque()
+
+        def sentences() -> Iterator[List[str]]:
+            for item in items:
+                waiting.append(item)
+                yield tokens_of(item)
+
+        for vectors in self.embed_sentences(sentences(), batch_size):
+            yield waiting.popleft(), vectors
+
+    def embed_apart(self, sentences: Iterable[List[str]], batch_size: int = 64) -> Iterator[numpy.ndarray]:
+        """The same, to the last bit, whatever was embedded before.
+
+        A multiplication's last bits depend on what is multiplied beside it; so the words that are remembered from
+        earlier sentences are forgotten.
+        """
+        self.bilm.token_cache.clear()
+        return self.embed_sentences(sentences, batch_size)
+
     def embed_file(
         self,
         input_file: IO[str],
@@ -127,26 +153,13 @@ class ElmoEmbedder:
         when it is complete. `allennlp elmo` does the same, and can be interrupted.
         """
         check_layers(output_format)
+        writer = VectorWriter(forget_sentences, use_sentence_keys, unique_keys=self.bilm.stateful)
         with new_hdf5_file(output_file_path) as (output, check):
-            keys = DatasetKeys(output, forget_sentences, use_sentence_keys, unique_keys=self.bilm.stateful)
-            for index, (sentence, layers) in enumerate(tqdm(self._embed_lines(input_file, batch_size))):
-                key = keys.key(index, sentence)
-                if key is not None:
-                    output.create_dataset(key, data=select_layers(layers, output_format))
-                    keys.remember(sentence)
+            embedded = self.embed_items(tqdm(_non_blank_lines(input_file)), str.split, batch_size)
+            for index, (sentence, layers) in enumerate(embedded):
+                writer.write(output, index, sentence, select_layers(layers, output_format))
                 check()
-            keys.write_index()
-
-    def _embed_lines(self, file: IO[str], batch_size: int) -> Iterator[Tuple[str, numpy.ndarray]]:
-        waiting: Deque[str] = deque()
-
-        def sentences() -> Iterator[List[str]]:
-            for line in _non_blank_lines(file):
-                waiting.append(line)
-                yield line.split()
-
-        for vectors in self.embed_sentences(sentences(), batch_size):
-            yield waiting.popleft(), vectors
+            writer.write_index(output)
 
 
 def _device(cuda_device: int) -> torch.device:

@@ -1,181 +1,228 @@
-"""Text of any size into one HDF5 file: in shards, by several processes, with nothing lost when it is interrupted."""
+"""Text of any size into one HDF5 file: in pieces, by several processes, with nothing lost when it is interrupted."""
 
+import hashlib
 import logging
 import os
+import shutil
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, Optional, Set
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
+import numpy
 import torch
 from allennlp.common import Tqdm
-from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.bilm import BiLmState
+from elmo_plugin.bilm import BiLm, BiLmState
 from elmo_plugin.bilm.cache import fingerprint
+from elmo_plugin.bilm.projected_lstm import LstmState
 from elmo_plugin.embedding.embedder_api import ElmoEmbedder
 from elmo_plugin.embedding.engines import Engine, ThisProcess
-from elmo_plugin.embedding.hdf5_file import new_hdf5_file
-from elmo_plugin.embedding.hdf5_layout import DatasetKeys
-from elmo_plugin.embedding.shards import Shard, ShardFolder, ShardWriter, cut, read_shard
-from elmo_plugin.files import replacing
+from elmo_plugin.embedding.hdf5_file import GrowingHdf5File
+from elmo_plugin.embedding.hdf5_layout import VectorWriter
+from elmo_plugin.embedding.pieces import PieceEmbedder, cut
+from elmo_plugin.errors import ConfigurationError
+from elmo_plugin.progress import Record, only_process
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_SHARD_SIZE = 1024
+DEFAULT_PIECE_SIZE = 1024
 
 
 class EmbeddingJob:
     """Embeds tokenised sentences, one a line, into `output_file`, laid out as `hdf5_layout.py` describes.
 
-    The lines are cut into shards of `shard_size` (rounded up to whole batches), each of which is embedded into a file
-    of its own in the folder `output_file` + ".partial". In the end the shards are merged, the output file takes its
-    name, and the folder goes; so while it merges, the job takes twice the output's space. Memory doesn't grow with the
-    text, but for `sentence_to_index`, which `forget_sentences` leaves out.
+    The lines are cut into pieces of `piece_size` (rounded up to whole batches). The vectors of one after the other are
+    appended to a file in the folder `output_file` + ".partial"; after each, a record there says how far it has come. In
+    the end the file takes the output's name, and the folder goes. Memory doesn't grow with the text, but for
+    `sentence_to_index`, which `forget_sentences` leaves out.
 
-    After an interruption of any kind, `run(..., resume=True)` goes on behind the shards that were finished, and the
-    output is the same as without the interruption. Each finished shard knows a digest of its lines, and the text that
-    is read again has to match it.
+    After an interruption of any kind, `run(..., resume=True)` goes on behind the last finished piece, and the output is
+    the same, byte for byte, as without the interruption. The text has to be the same up to there.
     """
 
     def __init__(
         self,
         embedder: ElmoEmbedder,
         output_file: str,
-        writer: Optional[ShardWriter] = None,
+        piece_embedder: Optional[PieceEmbedder] = None,
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
-        shard_size: int = DEFAULT_SHARD_SIZE,
+        piece_size: int = DEFAULT_PIECE_SIZE,
         engine: Optional[Engine] = None,
     ) -> None:
-        if shard_size < 1:
-            raise ConfigurationError(f"a shard needs at least 1 line, got {shard_size}")
+        if piece_size < 1:
+            raise ConfigurationError(f"a piece needs at least 1 line, got {piece_size}")
         self._embedder = embedder
         self._output_file = Path(output_file)
-        self._writer = writer or ShardWriter()
-        self._forget_sentences = forget_sentences
-        self._use_sentence_keys = use_sentence_keys
-        # Whole batches, so that the batches are the same for any size of shards.
-        self._shard_size = -(-shard_size // self._writer.batch_size) * self._writer.batch_size
+        self._piece_embedder = piece_embedder or PieceEmbedder()
+        self._writer = VectorWriter(forget_sentences, use_sentence_keys, unique_keys=embedder.bilm.stateful)
+        # Whole batches, so that the batches are the same for any size of pieces.
+        batch_size = self._piece_embedder.batch_size
+        self._piece_size = -(-piece_size // batch_size) * batch_size
         self._engine = engine or ThisProcess()
-        self._folder = ShardFolder(output_file)
+        self.partial_folder = Path(f"{output_file}.partial")
+        # What has to be the same when the job is resumed.
+        identity = {
+            "output format": self._piece_embedder.output_format,
+            "batch size": batch_size,
+            "float16": self._piece_embedder.float16,
+            "sentence keys": use_sentence_keys,
+            "stateful": embedder.bilm.stateful,
+            "piece size": self._piece_size,
+            "biLM": fingerprint(embedder.bilm).hex(),
+        }
+        self._record = Record(
+            self.partial_folder / "progress.npz", identity, f"delete {self.partial_folder} to start anew"
+        )
         if embedder.bilm.stateful and not isinstance(self._engine, ThisProcess):
             raise ConfigurationError("carried states go from line to line, so one process has to read them all")
-
-    @property
-    def partial_folder(self) -> Path:
-        return self._folder.path
 
     def run(self, sentences: Iterable[str], num_sentences: Optional[int] = None, resume: bool = False) -> None:
         """Embeds `sentences`: lines without the white space around them. `num_sentences` is for the progress bar."""
         self._check_output(resume)
         try:
-            with self._folder.opened(self._record(), resume):
-                num_shards = self._embed(sentences, num_sentences)
-                self._merge(num_shards)
+            with only_process(self.partial_folder):
+                try:
+                    self._run(iter(sentences), num_sentences, resume)
+                    self._record.path.unlink()
+                finally:
+                    if not self._record.path.exists():
+                        shutil.rmtree(self.partial_folder, ignore_errors=True)
         except OSError as error:
             remedy = "Nothing was finished yet"
-            if self._folder.path.exists():
-                remedy = f"What was finished is kept in {self._folder.path}: run the same command with --resume"
+            if self._record.path.exists():
+                remedy = f"What was finished is kept in {self.partial_folder}: run the same command with --resume"
             raise ConfigurationError(f"{error.filename}: {error.strerror or error}. {remedy}") from error
 
     def _check_output(self, resume: bool) -> None:
         if self._output_file.is_dir():
             raise ConfigurationError(f"the output {self._output_file} is a folder; name a file")
-        if resume and self._output_file.exists() and not self._folder.path.exists():
+        if resume and self._output_file.exists() and not self.partial_folder.exists():
             raise ConfigurationError(
                 f"there is nothing to resume: {self._output_file} is there, and it only appears when it is complete. "
                 "To write it again, leave out --resume"
             )
 
-    def _record(self) -> Dict[str, object]:
-        """What has to be the same when the job is resumed. How lines are keyed doesn't: that is decided in the end."""
-        return {
-            "output format": self._writer.output_format,
-            "batch size": self._writer.batch_size,
-            "float16": self._writer.float16,
-            "stateful": self._embedder.bilm.stateful,
-            "shard size": self._shard_size,
-            "biLM": fingerprint(self._embedder.bilm).hex(),
-        }
-
-    def _embed(self, sentences: Iterable[str], num_sentences: Optional[int]) -> int:
-        """Makes the shards that are missing, and returns how many there are in all."""
-        finished = self._folder.finished()
-        if finished:
-            logger.info("%s: going on behind %d finished shards", self._folder.path, len(finished))
-        shards_seen: Set[int] = set()
-        with Tqdm.tqdm(total=num_sentences, desc="embedding", unit=" lines") as bar:
-
-            def unfinished() -> Iterator[Shard]:
-                for shard in cut(sentences, self._shard_size):
-                    shards_seen.add(shard.number)
-                    if shard.number in finished and self._is_intact(shard):
-                        bar.update(len(shard.sentences))
-                    else:
-                        yield shard
-
-            if self._embedder.bilm.stateful:
-                self._embed_carrying_states(unfinished(), finished, bar.update)
-            else:
-                self._engine.run(self._embedder, self._writer, unfinished(), self._folder, bar.update)
-        if not shards_seen:
-            raise ConfigurationError("there isn't a single line in the text")
-        if finished - shards_seen:
+    def _run(self, sentences: Iterator[str], num_sentences: Optional[int], resume: bool) -> None:
+        if self._record.path.exists() and not resume:
             raise ConfigurationError(
-                f"the text ends before line {max(finished) * self._shard_size + 1}, which was embedded already: it "
-                f"isn't the text that the run in {self._folder.path} was started with. Delete the folder to start anew"
+                f"{self.partial_folder} holds the finished part of a run that was interrupted: go on with it by "
+                "--resume, or delete the folder to start anew"
             )
-        return len(shards_seen)
+        path = self.partial_folder / "vectors.hdf5"
+        done = self._record.load()
+        is_complete = done is not None and bool(done.get("is_complete"))
+        if is_complete and not path.exists():
+            return  # it was interrupted right after the file had taken the output's name
+        bar = Tqdm.tqdm(total=num_sentences, desc="embedding", unit=" lines")
+        with bar, GrowingHdf5File(path) as file:
+            so_far = _SoFar()
+            self._embedder.bilm.reset_state()
+            if done is not None:
+                try:
+                    self._go_on(done, sentences, so_far, file, bar.update)
+                except (OSError, RuntimeError, KeyError) as error:  # what HDF5 has to say of a damaged file
+                    raise ConfigurationError(
+                        f"{path} is damaged ({error}); delete {self.partial_folder} to start anew"
+                    ) from error
+            if not is_complete:
+                self._embed(sentences, so_far, file, bar.update)
+        os.replace(path, self._output_file)
 
-    def _is_intact(self, shard: Shard) -> bool:
-        path = self._folder.shard_file(shard.number)
+    def _go_on(
+        self,
+        done: Dict[str, numpy.ndarray],
+        sentences: Iterator[str],
+        so_far: "_SoFar",
+        file: GrowingHdf5File,
+        advance: Callable[[int], object],
+    ) -> None:
+        """Puts everything where it was at the end of the last finished piece, once text and vectors are known to be
+        what they were then.
+        """
         try:
-            with read_shard(path) as contents:
-                found = contents.digest
-        except (OSError, KeyError):
-            logger.warning("%s can't be read, and is made again", path)
-            return False
-        if found != shard.digest():
+            num_lines, text_digest, vectors_digest = (done[name].item() for name in ("num_lines", "text", "vectors"))
+            _restore_states(self._embedder.bilm, done)
+            file.restore(done)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self._record.damaged(error) from error
+        logger.info("%s: going on behind line %d", self.partial_folder, num_lines)
+        with file.reading() as vectors:
+            for sentence in islice(sentences, num_lines):
+                self._writer.remember(so_far.num_lines, sentence)
+                so_far.add(sentence, self._writer.read(vectors, so_far.num_lines, sentence))
+                advance(1)
+        if so_far.text.hexdigest() != text_digest or (done["is_complete"] and next(sentences, None) is not None):
+            problem = "ends before that" if so_far.num_lines < num_lines else "isn't the same"
             raise ConfigurationError(
-                f"{shard} aren't the text that the run in {self._folder.path} was started with. Give it the text as it "
-                "was, or delete the folder to start anew"
+                f"the run in {self.partial_folder} has embedded {num_lines} lines, and this text {problem}. Give it "
+                "the text as it was, or delete the folder to start anew"
             )
-        return True
+        if so_far.vectors.hexdigest() != vectors_digest:
+            raise OSError("its vectors aren't those that were written")
 
-    def _embed_carrying_states(self, shards: Iterator[Shard], finished: Set[int], advance) -> None:
-        """Shard by shard, where the states behind each are on the disk before it counts as finished."""
-        bilm = self._embedder.bilm
-        bilm.reset_state()
-        for shard in shards:
-            before, behind = map(self._folder.states_file, (shard.number - 1, shard.number))
-            if shard.number - 1 in finished:  # the first one since the job was resumed
-                bilm._carried_state = self._read_states(before)
-            with new_hdf5_file(self._folder.shard_file(shard.number)) as output:
-                self._writer.write(self._embedder, shard, *output, advance)
-                with replacing(behind) as temporary:
-                    torch.save(bilm._carried_state, temporary)
-            before.unlink(missing_ok=True)
+    def _embed(
+        self, sentences: Iterator[str], so_far: "_SoFar", file: GrowingHdf5File, advance: Callable[[int], object]
+    ) -> None:
+        pieces = cut(sentences, self._piece_size, so_far.num_lines)
+        embedded = self._engine.embed(self._embedder, self._piece_embedder, pieces, self.partial_folder)
+        with closing(embedded):
+            for piece, vectors in embedded:
+                with file.piece() as (output, check):
+                    for sentence, array in zip(piece.sentences, vectors, strict=True):
+                        self._writer.write(output, so_far.num_lines, sentence, array)
+                        check()
+                        so_far.add(sentence, array)
+                        advance(1)
+                self._finish_piece(so_far, file)
+        if so_far.num_lines == 0:
+            raise ConfigurationError("there isn't a single line in the text")
+        with file.piece() as (output, _):
+            self._writer.write_index(output)
+        self._finish_piece(so_far, file, is_complete=True)
 
-    def _read_states(self, path: Path) -> BiLmState:
-        if not path.exists():
-            raise ConfigurationError(
-                f"{path}, the states to go on from, isn't there, so the run can't be resumed: delete "
-                f"{self._folder.path} to start anew"
-            )
-        return torch.load(path)
+    def _finish_piece(self, so_far: "_SoFar", file: GrowingHdf5File, is_complete: bool = False) -> None:
+        """From now on the piece isn't made again."""
+        self._record.save(
+            num_lines=so_far.num_lines,
+            text=so_far.text.hexdigest(),
+            vectors=so_far.vectors.hexdigest(),
+            is_complete=is_complete,
+            **_carried_states(self._embedder.bilm),
+            **file.changes(),
+        )
+        file.accept()
 
-    def _merge(self, num_shards: int) -> None:
-        merged = self._folder.path / "merged.hdf5"
-        with new_hdf5_file(merged) as (output, check):
-            keys = DatasetKeys(
-                output, self._forget_sentences, self._use_sentence_keys, unique_keys=self._embedder.bilm.stateful
-            )
-            for number in Tqdm.tqdm(range(num_shards), desc="merging", unit=" shards"):
-                with read_shard(self._folder.shard_file(number)) as shard:
-                    for line, sentence in enumerate(shard.sentences(), start=number * self._shard_size):
-                        key = keys.key(line, sentence)
-                        if key is not None:
-                            shard.file.copy(str(line), output, name=key)
-                            keys.remember(sentence)
-                            check()
-            keys.write_index()
-        os.replace(merged, self._output_file)
+
+class _SoFar:
+    """How many lines are done, and digests of their text and of their vectors."""
+
+    def __init__(self) -> None:
+        self.num_lines = 0
+        self.text, self.vectors = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+
+    def add(self, sentence: str, vectors: Optional[numpy.ndarray]) -> None:
+        self.num_lines += 1
+        self.text.update(sentence.encode("utf-8") + b"\n")
+        if vectors is not None:
+            self.vectors.update(numpy.ascontiguousarray(vectors).data)
+
+
+def _carried_states(bilm: BiLm) -> Dict[str, Any]:
+    """A stateful biLM's states: hidden and cell, (num_layers of both directions, batch_size, dim)."""
+    state = bilm._carried_state
+    if state is None:
+        return {}
+    layers = [*state.forward, *state.backward]
+    return {name: torch.stack([getattr(layer, name) for layer in layers]).cpu().numpy() for name in ("hidden", "cell")}
+
+
+def _restore_states(bilm: BiLm, saved: Dict[str, numpy.ndarray]) -> None:
+    if bilm.stateful:
+        layers = [
+            LstmState(hidden, cell)
+            for hidden, cell in zip(torch.tensor(saved["hidden"]), torch.tensor(saved["cell"]), strict=True)
+        ]
+        half = len(layers) // 2
+        bilm._carried_state = BiLmState(layers[:half], layers[half:])

@@ -1,53 +1,48 @@
-"""Who embeds the shards of a job: this process, several on this machine, or a Ray cluster."""
+"""Who embeds the pieces of a job: this process, several on this machine, or a Ray cluster."""
 
 import concurrent.futures
 import functools
-import io
 import multiprocessing
 import os
 import signal
 import tempfile
 import threading
+from collections import deque
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Deque, Generator, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-import h5py
+import numpy
 import torch
-from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm import BiLm, checkpoint
 from elmo_plugin.embedding.embedder_api import ElmoEmbedder
-from elmo_plugin.embedding.hdf5_file import new_hdf5_file
-from elmo_plugin.embedding.shards import Shard, ShardFolder, ShardWriter
-from elmo_plugin.files import replacing
+from elmo_plugin.embedding.pieces import Piece, PieceEmbedder
+from elmo_plugin.errors import ConfigurationError
 
-_SHARDS_AHEAD = 2  # a worker's: one in work, one waiting
+_PIECES_AHEAD = 2  # a worker's: one in work, one waiting
 _NUM_RETRIES = 5
+
+Embedded = Generator[Tuple[Piece, Iterable[numpy.ndarray]], None, None]
 
 
 class Engine:
-    """Embeds shards into the files of a folder, and calls `advance` with the number of sentences that were done."""
+    """Embeds pieces, and gives each with its vectors, in their order."""
 
-    def run(
-        self,
-        embedder: ElmoEmbedder,
-        writer: ShardWriter,
-        shards: Iterator[Shard],
-        folder: ShardFolder,
-        advance: Callable[[int], object],
-    ) -> None:
+    def embed(
+        self, embedder: ElmoEmbedder, piece_embedder: PieceEmbedder, pieces: Iterator[Piece], folder: Path
+    ) -> Embedded:
+        """`folder` is for what has to lie on the disk meanwhile."""
         raise NotImplementedError
 
 
 class ThisProcess(Engine):
-    """One shard after the other."""
+    """One piece after the other."""
 
-    def run(self, embedder, writer, shards, folder, advance) -> None:
-        for shard in shards:
-            with new_hdf5_file(folder.shard_file(shard.number)) as output:
-                writer.write(embedder, shard, *output, advance)
+    def embed(self, embedder, piece_embedder, pieces, folder) -> Embedded:
+        for piece in pieces:
+            yield piece, piece_embedder.embed(embedder, piece)
 
 
 class Processes(Engine):
@@ -62,26 +57,23 @@ class Processes(Engine):
         self._num_workers = num_workers
         self._context: Any = multiprocessing.get_context(start_method)
 
-    def run(self, embedder, writer, shards, folder, advance) -> None:
+    def embed(self, embedder, piece_embedder, pieces, folder) -> Embedded:
         others = set(multiprocessing.active_children())
         executor = concurrent.futures.ProcessPoolExecutor(
             self._num_workers,
             self._context,
             _begin_worker,
-            (_save(embedder.bilm, folder.path), embedder.cuda_device, max(1, _num_cores() // self._num_workers)),
+            (_save(embedder.bilm, folder), embedder.cuda_device, max(1, _num_cores() // self._num_workers)),
         )
         try:
-            waiting: Dict[concurrent.futures.Future, int] = {}
-            while True:
-                for shard in islice(shards, self._num_workers * _SHARDS_AHEAD - len(waiting)):
-                    path = folder.shard_file(shard.number)
-                    waiting[executor.submit(_embed_in_worker, writer, shard, path)] = len(shard.sentences)
-                if not waiting:
-                    break
-                done, _ = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-                    advance(waiting.pop(future))
+            waiting: Deque[Tuple[Piece, concurrent.futures.Future]] = deque()
+            for piece in pieces:
+                path = folder / f"{os.getpid()}-{piece.number}.npy"
+                waiting.append((piece, executor.submit(_embed_in_worker, piece_embedder, piece, path)))
+                while len(waiting) == self._num_workers * _PIECES_AHEAD or (waiting and waiting[0][1].done()):
+                    yield from _take_first(waiting)
+            while waiting:
+                yield from _take_first(waiting)
             executor.shutdown()
         except BrokenProcessPool as error:
             raise ConfigurationError(
@@ -129,18 +121,32 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _embed_in_worker(writer: ShardWriter, shard: Shard, path: Path) -> None:
+def _embed_in_worker(piece_embedder: PieceEmbedder, piece: Piece, path: Path) -> Path:
+    """Writes the sentences' vectors to `path`, one array behind the other."""
     assert _worker_embedder is not None
-    with new_hdf5_file(path) as output:
-        writer.write(_worker_embedder, shard, *output)
+    with open(path, "wb") as file:
+        for vectors in piece_embedder.embed(_worker_embedder, piece):
+            try:
+                numpy.save(file, vectors, allow_pickle=False)
+            except OSError as error:  # which doesn't say where
+                raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    return path
+
+
+def _take_first(waiting: Deque[Tuple[Piece, concurrent.futures.Future]]) -> Embedded:
+    piece, future = waiting.popleft()
+    path = future.result()
+    with open(path, "rb") as file:
+        yield piece, (numpy.load(file, allow_pickle=False) for _ in piece.sentences)
+    path.unlink()
 
 
 class Ray(Engine):
     """`num_workers` tasks at a time on a Ray cluster: the one at RAY_ADDRESS if that is set, else one on this machine.
 
-    A task takes a shard's lines and returns the bytes of its file; the biLM travels through Ray too, so the other
-    machines need the plugin and no file. This process alone writes files, each once and whole: a task that Ray has to
-    run again, since its worker died, neither loses nor doubles a line.
+    A task takes a piece's lines and returns their vectors; the biLM travels through Ray too, so the other machines need
+    the plugin and no file. This process alone writes: a task that Ray has to run again, since its worker died, neither
+    loses nor doubles a line.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -153,50 +159,45 @@ class Ray(Engine):
             raise ConfigurationError("--engine ray needs Ray: pip install 'elmo-plugin[ray]'") from error
         self._ray = ray
 
-    def run(self, embedder, writer, shards, folder, advance) -> None:
+    def embed(self, embedder, piece_embedder, pieces, folder) -> Embedded:
         ray = self._ray
         is_ours = not ray.is_initialized()
         if is_ours:
             ray.init(include_dashboard=False, log_to_driver=False)
         try:
-            self._run(embedder, writer, shards, folder, advance)
+            yield from self._embed(embedder, piece_embedder, pieces, folder)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except ray.exceptions.WorkerCrashedError as error:
             raise ConfigurationError(
-                f"the workers of one shard died {_NUM_RETRIES + 1} times, maybe for lack of memory. What was finished "
+                f"the workers of one piece died {_NUM_RETRIES + 1} times, maybe for lack of memory. What was finished "
                 "is kept: run the same command with --resume and a smaller --batch-size"
             ) from error
         finally:
             if is_ours:
                 ray.shutdown()
 
-    def _run(self, embedder, writer, shards, folder, advance) -> None:
+    def _embed(self, embedder, piece_embedder, pieces, folder) -> Embedded:
         ray = self._ray
-        saved = ray.put([path.read_bytes() for path in _save(embedder.bilm, folder.path)])
+        saved = ray.put([path.read_bytes() for path in _save(embedder.bilm, folder)])
         on_gpu = embedder.cuda_device >= 0
         embed = ray.remote(num_cpus=1, num_gpus=int(on_gpu), max_retries=_NUM_RETRIES)(_embed_on_ray)
-        waiting: Dict[Any, Shard] = {}
+        waiting: Deque[Tuple[Piece, Any]] = deque()
         while True:
-            for shard in islice(shards, self._num_workers - len(waiting)):
+            for piece in islice(pieces, self._num_workers - len(waiting)):
                 # Within a list the reference isn't resolved: a worker fetches the biLM once, not with each task.
-                waiting[embed.remote([saved], 0 if on_gpu else -1, writer, shard)] = shard
+                waiting.append((piece, embed.remote([saved], 0 if on_gpu else -1, piece_embedder, piece)))
             if not waiting:
                 return
-            (done,), _ = ray.wait(list(waiting), num_returns=1)
-            shard = waiting.pop(done)
-            contents = ray.get(done)
-            with replacing(folder.shard_file(shard.number)) as temporary:
-                temporary.write_bytes(contents)
-            advance(len(shard.sentences))
+            piece, task = waiting.popleft()
+            yield piece, ray.get(task)
 
 
-def _embed_on_ray(saved: List[Any], cuda_device: int, writer: ShardWriter, shard: Shard) -> bytes:
-    """The task: the bytes of the shard's file."""
-    target = io.BytesIO()
-    with h5py.File(target, "w") as file:
-        writer.write(_embedder_on_ray(saved[0], cuda_device), shard, file)
-    return target.getvalue()
+def _embed_on_ray(
+    saved: List[Any], cuda_device: int, piece_embedder: PieceEmbedder, piece: Piece
+) -> List[numpy.ndarray]:
+    """The task."""
+    return list(piece_embedder.embed(_embedder_on_ray(saved[0], cuda_device), piece))
 
 
 @functools.lru_cache(maxsize=1)

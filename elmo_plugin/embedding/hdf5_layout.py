@@ -13,7 +13,7 @@ import numpy
 
 from elmo_plugin.errors import ConfigurationError
 
-OUTPUT_FORMATS = ("all", "top", "average")
+LAYER_CHOICES = ("all", "top", "average")
 SENTENCE_TO_INDEX = "sentence_to_index"
 
 
@@ -31,13 +31,13 @@ def select_layers(layers: numpy.ndarray, choice: Union[str, int]) -> numpy.ndarr
 
 def check_layers(choice: Union[str, int]) -> None:
     """Refuses what can't be a choice of layers, whatever the biLM."""
-    if isinstance(choice, bool) or (isinstance(choice, str) and choice not in OUTPUT_FORMATS):
-        raise ConfigurationError(f"layers are {', '.join(OUTPUT_FORMATS)} or an index from 0, not {choice!r}")
+    if isinstance(choice, bool) or (isinstance(choice, str) and choice not in LAYER_CHOICES):
+        raise ConfigurationError(f"layers are {', '.join(LAYER_CHOICES)} or an index from 0, not {choice!r}")
 
 
-class DatasetKeys:
-    """Gives each sentence of the text its key in `output`, and remembers them for `sentence_to_index` unless
-    `forget_sentences`.
+class VectorWriter:
+    """Writes sentences' vectors into HDF5 files in this layout, and remembers the sentences for `sentence_to_index`
+    unless `forget_sentences`.
 
     With `use_sentence_keys` a sentence is its own key, and `sentence_to_index` is the JSON of an empty object. A "/"
     in it is a path to HDF5: its dataset lies in groups, where `file[sentence]` finds it. A sentence that stands in the
@@ -46,43 +46,46 @@ class DatasetKeys:
     """
 
     def __init__(
-        self,
-        output: h5py.File,
-        forget_sentences: bool = False,
-        use_sentence_keys: bool = False,
-        unique_keys: bool = False,
+        self, forget_sentences: bool = False, use_sentence_keys: bool = False, unique_keys: bool = False
     ) -> None:
-        self._output = output
         self._use_sentence_keys = use_sentence_keys
         self._unique_keys = unique_keys
         self._forget_sentences = forget_sentences
         self._index_of: Dict[str, str] = {}
 
-    def key(self, index: int, sentence: str) -> Optional[str]:
-        """Where the vectors of the sentence on this line go; None if they are in the file already."""
-        if self._use_sentence_keys:
-            check_sentence_key(index, sentence)
-            return None if self._is_stored(index, sentence) else sentence
-        if not self._forget_sentences:
+    def write(self, file: h5py.File, index: int, sentence: str, vectors: numpy.ndarray) -> None:
+        """Writes the vectors of the sentence on this line, unless they are in the file already."""
+        self.remember(index, sentence)
+        if not self._use_sentence_keys:
+            file.create_dataset(str(index), data=vectors)
+            return
+        check_sentence_key(index, sentence)
+        if not self._is_stored(file, index, sentence):
+            file[sentence] = vectors
+            if file[sentence].name != f"/{sentence}":
+                file[sentence].attrs["sentence"] = sentence
+
+    def remember(self, index: int, sentence: str) -> None:
+        """Notes where the vectors of a sentence are."""
+        if not self._forget_sentences and not self._use_sentence_keys:
             self._index_of[sentence] = str(index)
-        return str(index)
 
-    def remember(self, sentence: str) -> None:
-        """To be called once the dataset is there: notes which sentence it belongs to, where its path doesn't tell."""
-        if self._use_sentence_keys and self._output[sentence].name != f"/{sentence}":
-            self._output[sentence].attrs["sentence"] = sentence
+    def read(self, file: h5py.File, index: int, sentence: str) -> Optional[numpy.ndarray]:
+        """The vectors that `write` was given for this line, if it was this sentence."""
+        dataset = file.get(sentence if self._use_sentence_keys else str(index))
+        return None if dataset is None else dataset[...]
 
-    def write_index(self) -> None:
+    def write_index(self, file: h5py.File) -> None:
         if not self._forget_sentences:
-            text = self._output.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=h5py.string_dtype())
+            text = file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=h5py.string_dtype())
             text[0] = json.dumps(self._index_of)
 
-    def _is_stored(self, index: int, sentence: str) -> bool:
+    def _is_stored(self, file: h5py.File, index: int, sentence: str) -> bool:
         steps = [step for step in sentence.split("/") if step not in ("", ".")]
         for end in range(1, len(steps)):
-            if isinstance(self._output.get("/".join(steps[:end])), h5py.Dataset):
+            if isinstance(file.get("/".join(steps[:end])), h5py.Dataset):
                 raise _bad_key(index, sentence, f"{'/'.join(steps[:end])!r} is another line's, and a path can't go on")
-        present = self._output.get(sentence)
+        present = file.get(sentence)
         if present is None:
             return False
         if isinstance(present, h5py.Group):
@@ -107,6 +110,10 @@ def check_sentence_key(index: int, sentence: str) -> None:
 
 def _bad_key(index: int, sentence: str, problem: str) -> ConfigurationError:
     return ConfigurationError(
-        f"line {index + 1} can't be its own key, since {problem}: {sentence!r}. Leave out --use-sentence-keys: "
-        f"the keys are then line indices, and {SENTENCE_TO_INDEX} finds a sentence's"
+        f"line {index + 1} can't be its own key, since {problem}: {_shortened(sentence)!r}. Leave out "
+        f"--use-sentence-keys: the keys are then line indices, and {SENTENCE_TO_INDEX} finds a sentence's"
     )
+
+
+def _shortened(sentence: str) -> str:
+    return sentence if len(sentence) <= 200 else f"{sentence[:200]}..."

@@ -6,7 +6,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import neighbours, token_store
-from elmo_plugin.analysis.marked import parse_marked
+from elmo_plugin.analysis.marked_sentence import parse_marked
 from elmo_plugin.embedding import ElmoEmbedder
 
 CORPUS = [

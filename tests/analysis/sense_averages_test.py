@@ -39,7 +39,7 @@ def test_saved_averages_are_loaded_as_they_were(tmp_path):
 
 
 def test_so_are_averages_of_nothing(tmp_path):
-    file = AveragesFile(tmp_path, "x")
+    file = AveragesFile(tmp_path, {"text": "x"})
     file.save(SenseAverages({BANK: {"a"}}), 3)
     averages = SenseAverages({BANK: {"a"}})
     assert file.load(averages) == 3
@@ -48,13 +48,13 @@ def test_so_are_averages_of_nothing(tmp_path):
 
 
 def test_averages_of_something_else_are_refused_by_name(tmp_path):
-    AveragesFile(tmp_path, "one").save(SenseAverages({BANK: {"a"}}), 1)
-    with pytest.raises(ConfigurationError, match="averages.npz has the averages of another biLM or text"):
-        AveragesFile(tmp_path, "other").load(SenseAverages({BANK: {"a"}}))
+    AveragesFile(tmp_path, {"text": "one"}).save(SenseAverages({BANK: {"a"}}), 1)
+    with pytest.raises(ConfigurationError, match="was begun with text 'one', and this is 'other'"):
+        AveragesFile(tmp_path, {"text": "other"}).load(SenseAverages({BANK: {"a"}}))
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04 cut"])
 def test_a_damaged_file_is_refused_by_name(tmp_path, content):
     (tmp_path / "averages.npz").write_bytes(content)
-    with pytest.raises(ConfigurationError, match="averages.npz can't be read.*remove it"):
-        AveragesFile(tmp_path, "x").load(SenseAverages({BANK: {"a"}}))
+    with pytest.raises(ConfigurationError, match="averages.npz can't be read.*remove .* to begin anew"):
+        AveragesFile(tmp_path, {"text": "x"}).load(SenseAverages({BANK: {"a"}}))

@@ -5,7 +5,7 @@ import pytest
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import similarity
-from elmo_plugin.analysis.marked import parse_marked
+from elmo_plugin.analysis.marked_sentence import parse_marked
 from elmo_plugin.embedding import ElmoEmbedder
 
 TEXTS = ["They sat on the [bank] of the river .", "The [bank] raised its rates .", "He left [town] ."]

@@ -89,7 +89,7 @@ def test_an_interrupted_analysis_goes_on_from_its_cache_with_the_same_outcome(ru
         for number, sentence in enumerate(sentences):
             if number == 2:
                 raise KeyboardInterrupt
-            yield embedder.embed_sentence(sentence)
+            yield from original([sentence], batch_size)
 
     def spy(sentences, batch_size):
         embedded.append(batch := list(sentences))
@@ -107,7 +107,7 @@ def test_an_interrupted_analysis_goes_on_from_its_cache_with_the_same_outcome(ru
 
 def test_a_cache_of_other_test_sets_is_refused(run, tmp_path, data):
     run(cache=str(tmp_path))
-    with pytest.raises(ConfigurationError, match="averages of another biLM or text"):
+    with pytest.raises(ConfigurationError, match="was begun with files"):
         run(cache=str(tmp_path), test=[str(data / "hill.data.xml")])
 
 

@@ -137,11 +137,20 @@ def test_a_blank_line_in_standard_input_is_refused_when_it_comes(run, output, mo
     assert "standard input has blank lines: 2." in error_of(run, "-", output, "--all")
 
 
+def test_a_line_with_too_many_tokens_is_refused_by_number_before_any_work(run, output, tmp_path):
+    (tmp_path / "long.txt").write_text("short\n" + "w " * 30 + "\n" + "x" * 44_000 + "\n")
+    message = error_of(run, tmp_path / "long.txt", output, "--all", "--max-tokens", 29)
+    assert "long.txt:2: this line has 30 tokens" in message and "--max-tokens" in message
+    assert not output.exists() and not (tmp_path / "out.hdf5.partial").exists()
+    run(tmp_path / "long.txt", output, "--all", "--max-tokens", 30)
+    assert [contents(output)[line].shape[1] for line in "012"] == [1, 30, 1]
+
+
 @pytest.mark.parametrize(
     "content, message",
     [
         (None, "can't read .*: No such file or directory"),
-        (b"", "there isn't a single line in"),
+        (b"", "there isn't a single line in it"),
         (b"ok\n\xff\xfe\n", ":2: this line isn't UTF-8"),
         (gzip.compress(b"many words\n" * 1000)[:-20], "the gzip data is cut off or damaged"),
     ],
@@ -196,14 +205,14 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(run, text, output, 
     with monkeypatch.context() as patch:
         patch.setattr(ElmoEmbedder, "embed_sentences", embed_then_interrupt)
         assert error_of(run, text, output, "--all", "--batch-size", 1, "--shard-size", 1) == 130
-    assert "out.hdf5.partial: go on with --resume" in capsys.readouterr().err
+    assert "out.hdf5.partial: continue with --resume" in capsys.readouterr().err
     run(text, output, "--all", "--batch-size", 1, "--shard-size", 1, "--resume")
     assert contents(output).keys() == {"0", "1", "2", "3"}
 
 
 def test_a_command_killed_with_its_workers_resumes(run, output, tmp_path, bilm, root):
     """The command itself, in a process of its own, with workers that mustn't outlive it."""
-    lines = [f"line {number} .\n" for number in range(8)]
+    lines = [f"line {number} .\n" for number in range(16)]
     arguments = ["--all", "--batch-size", "2", "--shard-size", "2"]
     program = "from elmo_plugin.commands import elmo; from allennlp.__main__ import run; run()"
     command = subprocess.Popen(
@@ -213,10 +222,10 @@ def test_a_command_killed_with_its_workers_resumes(run, output, tmp_path, bilm, 
         cwd=root,
         text=True,
     )
-    command.stdin.writelines(lines[:6])  # and the rest doesn't come
+    command.stdin.writelines(lines[:14])  # and the rest doesn't come
     command.stdin.flush()
     partial = tmp_path / "out.hdf5.partial"
-    while not list(partial.glob("0*.hdf5")):
+    while not (partial / "progress.npz").exists():
         assert command.poll() is None
         time.sleep(0.05)
     command.send_signal(signal.SIGKILL)

@@ -70,7 +70,7 @@ def test_text_is_zipped_if_its_name_says_so(run, vocabulary, tmp_path):
         ("a\nb c\n", "out.hdf5", ":2: this line holds several words: 'b c'"),
         ("", "out.hdf5", "there isn't a single word in"),
         (None, "out.hdf5", "No such file"),
-        ("a\n", "out.bin", "can't tell what to write to"),
+        ("a\n", "out.bin", "can't tell in which format to write"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(run, tmp_path, content, output, message):

@@ -1,7 +1,7 @@
 import numpy
 import pytest
 
-from elmo_plugin.analysis.marked import MarkedSentence
+from elmo_plugin.analysis.marked_sentence import MarkedSentence
 from elmo_plugin.analysis.neighbours import build_index
 from elmo_plugin.demo_page import words
 from elmo_plugin.demo_page.texts import TextError

@@ -110,6 +110,14 @@ def test_a_very_long_sentence_is_embedded_whole(embedder):
     numpy.testing.assert_allclose(vectors[:, :1000, :8], half[:, :, :8], atol=1e-5)
 
 
+def test_every_item_comes_with_the_vectors_of_its_own_tokens(embedder):
+    items = list(enumerate(SENTENCES))
+    pairs = list(embedder.embed_items(iter(items), lambda item: item[1], batch_size=3))
+    assert [item for item, _ in pairs] == items
+    for (_, tokens), vectors in pairs:
+        numpy.testing.assert_allclose(vectors, embedder.embed_sentence(tokens), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("arguments", [{"batch_size": 0}, {"look_ahead": 0}])
 def test_batches_of_nothing_are_refused(embedder, arguments):
     with pytest.raises(ValueError, match="at least 1"):

@@ -14,7 +14,7 @@ from elmo_plugin import ElmoEmbedder
 from elmo_plugin.embedding import engines
 from elmo_plugin.embedding.embedding_job import EmbeddingJob
 from elmo_plugin.embedding.engines import Processes, Ray, ThisProcess
-from elmo_plugin.embedding.shards import ShardWriter
+from elmo_plugin.embedding.pieces import PieceEmbedder
 
 SENTENCES = [f"line {number} has some words" for number in range(40)]
 
@@ -27,7 +27,9 @@ def run(root, tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "_num_cores", lambda: 2)
 
     def run(engine, resume=False, sentences=SENTENCES):
-        job = EmbeddingJob(embedder, str(tmp_path / "out.hdf5"), ShardWriter(batch_size=4), shard_size=4, engine=engine)
+        job = EmbeddingJob(
+            embedder, str(tmp_path / "out.hdf5"), PieceEmbedder(batch_size=4), piece_size=4, engine=engine
+        )
         job.run(sentences, resume=resume)
         with h5py.File(tmp_path / "out.hdf5") as file:
             assert set(file) == {*map(str, range(len(SENTENCES))), "sentence_to_index"}
@@ -53,15 +55,15 @@ def test_workers_give_what_one_process_gives_and_are_gone_afterwards(run):
 
 def test_a_worker_that_dies_is_told_and_the_job_can_resume(run, tmp_path):
     def kill_a_worker():
-        while not list((tmp_path / "out.hdf5.partial").glob("0*.hdf5")):
+        while not list((tmp_path / "out.hdf5.partial").glob("progress.npz")):
             time.sleep(0.02)
         os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
 
     def slowly():
-        for line in SENTENCES:
+        for number, line in enumerate(SENTENCES):
             yield line
             # The last lines wait for the kill, however fast the workers are.
-            while len(line) > len("line 9 has some words") and killer.is_alive():
+            while number > 30 and killer.is_alive():
                 time.sleep(0.02)
 
     killer = threading.Thread(target=kill_a_worker, daemon=True)
@@ -88,11 +90,11 @@ def test_ray_neither_loses_nor_doubles_a_line_when_a_worker_is_killed(run, tmp_p
     marker = tmp_path / "killed"
     embed = engines._embed_on_ray
 
-    def embed_or_die(saved, cuda_device, writer, shard):
-        if shard.number == 3 and not marker.exists():
+    def embed_or_die(saved, cuda_device, piece_embedder, piece):
+        if piece.number == 3 and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return embed(saved, cuda_device, writer, shard)
+        return embed(saved, cuda_device, piece_embedder, piece)
 
     monkeypatch.setattr(engines, "_embed_on_ray", embed_or_die)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -5,7 +5,7 @@ import numpy
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.embedding.hdf5_layout import DatasetKeys, check_sentence_key, select_layers
+from elmo_plugin.embedding.hdf5_layout import VectorWriter, check_sentence_key, select_layers
 
 LAYERS = numpy.arange(24, dtype=numpy.float32).reshape(3, 2, 4)
 
@@ -16,13 +16,11 @@ def output(tmp_path):
         yield file
 
 
-def store(keys, output, sentences):
+def store(output, sentences, **arguments):
+    writer = VectorWriter(**arguments)
     for index, sentence in enumerate(sentences):
-        key = keys.key(index, sentence)
-        if key is not None:
-            output[key] = numpy.full(2, index)
-            keys.remember(sentence)
-    keys.write_index()
+        writer.write(output, index, sentence, numpy.full(2, index))
+    writer.write_index(output)
 
 
 @pytest.mark.parametrize(
@@ -39,24 +37,24 @@ def test_layers_that_are_not_there_are_refused(choice, message):
 
 
 def test_line_indices_are_the_keys_and_a_repeated_sentence_has_its_last_one_in_the_index(output):
-    store(DatasetKeys(output), output, ["a b", "c", "a b"])
+    store(output, ["a b", "c", "a b"])
     assert set(output) == {"0", "1", "2", "sentence_to_index"}
     assert json.loads(output["sentence_to_index"][0]) == {"a b": "2", "c": "1"}
 
 
 def test_forgotten_sentences_leave_no_index(output):
-    store(DatasetKeys(output, forget_sentences=True), output, ["a b"])
+    store(output, ["a b"], forget_sentences=True)
     assert set(output) == {"0"}
 
 
 def test_a_sentence_is_found_by_itself_whatever_slashes_and_points_it_has(output):
     sentences = ["and / or", "see http://a.b//c .", "/ first", "..", "./x", "é ü", "last /"]
-    store(DatasetKeys(output, use_sentence_keys=True), output, sentences)
+    store(output, sentences, use_sentence_keys=True)
     assert [int(output[sentence][0]) for sentence in sentences] == list(range(len(sentences)))
 
 
 def test_a_repeated_sentence_is_stored_once_under_its_own_key(output):
-    store(DatasetKeys(output, use_sentence_keys=True), output, ["a//b", "a//b", "c", "c"])
+    store(output, ["a//b", "a//b", "c", "c"], use_sentence_keys=True)
     assert int(output["a//b"][0]) == 0 and int(output["c"][0]) == 2
 
 
@@ -73,12 +71,12 @@ def test_a_repeated_sentence_is_stored_once_under_its_own_key(output):
 )
 def test_sentences_that_would_take_each_others_place_are_refused(output, sentences, message):
     with pytest.raises(ConfigurationError, match=message):
-        store(DatasetKeys(output, use_sentence_keys=True), output, sentences)
+        store(output, sentences, use_sentence_keys=True)
 
 
 def test_a_repeated_sentence_is_refused_where_its_vectors_differ(output):
     with pytest.raises(ConfigurationError, match="line 2 .* twice, with different vectors"):
-        store(DatasetKeys(output, use_sentence_keys=True, unique_keys=True), output, ["a", "a"])
+        store(output, ["a", "a"], use_sentence_keys=True, unique_keys=True)
 
 
 @pytest.mark.parametrize("sentence", ["", "/", ".", "a\0b"])

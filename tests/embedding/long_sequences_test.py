@@ -24,6 +24,16 @@ def test_blocks_of_any_size_give_the_vectors_of_a_run_over_the_whole(embedder, m
     torch.testing.assert_close(vectors, expected, atol=1e-6, rtol=1e-5)
 
 
+def test_carried_states_go_through_blocks_as_through_batches(bilm_files, monkeypatch):
+    in_blocks, whole = (ElmoEmbedder(*bilm_files, stateful=True) for _ in range(2))
+    batches = [BATCH, BATCH[:2], [*BATCH, ["more"] * 5]]
+    expected = [whole.batch_to_embeddings(batch)[0] for batch in batches]
+    for module in (embedder_api, long_sequences):
+        monkeypatch.setattr(module, "MAX_TOKENS_PER_BLOCK", 12)
+    for batch, vectors in zip(batches, expected, strict=True):
+        torch.testing.assert_close(in_blocks.batch_to_embeddings(batch)[0], vectors, atol=1e-6, rtol=1e-5)
+
+
 def test_no_more_than_a_block_is_run_at_once(embedder, monkeypatch):
     for module in (embedder_api, long_sequences):
         monkeypatch.setattr(module, "MAX_TOKENS_PER_BLOCK", 12)

@@ -26,7 +26,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
 from elmo_plugin.analysis import wsd_data
-from elmo_plugin.analysis.marked import parse_marked
+from elmo_plugin.analysis.marked_sentence import parse_marked
 from elmo_plugin.analysis.tagged_text import read_tagged
 from elmo_plugin.bilm import BiLm
 from elmo_plugin.files import numbered_lines, read_lines

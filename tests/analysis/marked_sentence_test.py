@@ -1,7 +1,7 @@
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.analysis.marked import MarkedSentence, parse_marked
+from elmo_plugin.analysis.marked_sentence import MarkedSentence, parse_marked
 
 
 def test_the_word_in_brackets_is_the_marked_one():
