@@ -26,7 +26,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.embedding import ElmoEmbedder
-from elmo_plugin.files import PathOrStr, replacing
+from elmo_plugin.files import PathOrStr, read_lines, replacing
 from elmo_plugin.progress import LOCK_NAME, Record, only_process
 
 VECTORS, SENTENCES, LENGTHS = "vectors.bin", "sentences.txt", "lengths.bin"
@@ -63,7 +63,8 @@ class TokenStore:
             self._open(_read_json(path))
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise ConfigurationError(
-                f"{self.folder} is damaged ({type(error).__name__}: {error}); remove the folder and build it again"
+                f"{path} doesn't go with {', '.join(FILES)} beside it, or one of them is damaged "
+                f"({type(error).__name__}: {error}); remove the folder and build it again"
             ) from error
 
     def _open(self, description: Dict[str, Any]) -> None:
@@ -104,13 +105,21 @@ class TokenStore:
         """The tokens of a sentence, without reading the text before it."""
         with open(self.folder / SENTENCES, "rb") as file:
             file.seek(self._line_starts[number])
-            return file.readline().decode("utf-8").split()
+            return self._checked(number, file.readline().decode("utf-8", errors="replace").split())
 
     def sentences(self) -> Iterator[List[str]]:
         """All sentences, streamed."""
-        with open(self.folder / SENTENCES, encoding="utf-8", newline="\n") as file:
-            for line in file:
-                yield line.split()
+        for number, line in enumerate(read_lines(str(self.folder / SENTENCES), skip_blank=False)):
+            yield self._checked(number, line.split())
+
+    def _checked(self, number: int, tokens: List[str]) -> List[str]:
+        num_tokens = self.offsets[number + 1] - self.offsets[number]
+        if len(tokens) != num_tokens:
+            raise ConfigurationError(
+                f"{self.folder / SENTENCES}:{number + 1}: this line has {len(tokens)} tokens, and was indexed with "
+                f"{num_tokens}; remove the folder and build it again"
+            )
+        return tokens
 
     def blocks(self, layer: Optional[int] = None) -> Iterator[Block]:
         """The whole store in runs of sentences of bounded size, with all layers or one, given by its number."""

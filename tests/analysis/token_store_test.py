@@ -156,8 +156,18 @@ def test_a_damaged_store_is_refused_by_name(folder, embedder, name, kind):
 def test_a_description_of_something_else_is_refused(folder, embedder, description):
     build(folder, embedder)
     (folder / "store.json").write_text(description)
-    with pytest.raises(ConfigurationError, match="store is damaged .*remove the folder and build it again"):
+    with pytest.raises(ConfigurationError, match="store.json doesn't go with .*remove the folder and build it again"):
         token_store.TokenStore(folder)
+
+
+def test_a_line_that_lost_a_token_is_named(folder, embedder):
+    build(folder, embedder)
+    path = folder / "sentences.txt"
+    path.write_text(path.read_text().replace("word3 of", "word3_of"))
+    store = token_store.TokenStore(folder)
+    for read in (lambda: store.sentence(3), lambda: list(store.sentences())):
+        with pytest.raises(ConfigurationError, match="sentences.txt:4: this line has 5 tokens, and was indexed with 6"):
+            read()
 
 
 def test_a_complete_store_is_not_built_again(folder, embedder):

@@ -10,6 +10,7 @@ To add a format, add a row to FORMATS: how to write a sound file, and how to rea
 """
 
 import argparse
+import contextlib
 import multiprocessing
 import random
 import resource
@@ -21,14 +22,21 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional
 
+import numpy
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 
-from elmo_plugin.analysis import wsd_data
+from elmo_plugin import ElmoEmbedder
+from elmo_plugin.analysis import token_store, wsd_data
 from elmo_plugin.analysis.marked_sentence import parse_marked
+from elmo_plugin.analysis.neighbours import types_of_file
+from elmo_plugin.analysis.sense_averages import AveragesFile, SenseAverages
 from elmo_plugin.analysis.tagged_text import read_tagged
+from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.bilm import BiLm
+from elmo_plugin.embedding.embedding_job import EmbeddingJob
+from elmo_plugin.embedding.pieces import PieceEmbedder
 from elmo_plugin.files import numbered_lines, read_lines
 from elmo_plugin.tasks.coref import CoreferenceReader
 from elmo_plugin.tasks.ner import NerReader
@@ -93,6 +101,61 @@ def _read_bilm(path: Path) -> BiLm:
     return BiLm.load(str(path.parent / "options.json"), str(path.parent / "weights.hdf5"))
 
 
+LINES = ["One sentence .", "Another one .", "And a third"]
+
+
+def _embedder() -> ElmoEmbedder:
+    return ElmoEmbedder(str(FIXTURES / "bilm"))
+
+
+def interrupted_job(name: str) -> Callable[[Path], Path]:
+    """What a run of `allennlp elmo` leaves when it is interrupted."""
+
+    def write(folder: Path) -> Path:
+        def interrupted_text() -> Iterator[str]:
+            yield from LINES[:2]
+            raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            _job(folder).run(interrupted_text())
+        return folder / "vectors.hdf5.partial" / name
+
+    return write
+
+
+def _job(folder: Path) -> EmbeddingJob:
+    return EmbeddingJob(_embedder(), str(folder / "vectors.hdf5"), PieceEmbedder(batch_size=1), piece_size=1)
+
+
+def _resume(path: Path) -> None:
+    _job(path.parents[1]).run(LINES, resume=True)
+
+
+def index(name: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        token_store.build(folder / "index", _embedder(), [line.split() for line in LINES], "text")
+        return folder / "index" / name
+
+    return write
+
+
+def _read_index(path: Path) -> None:
+    store = TokenStore(path.parent)
+    exhaust(store.sentences())
+    exhaust(store.blocks())
+
+
+def _write_averages(folder: Path) -> Path:
+    averages = SenseAverages({("bank", "NOUN"): {"a", "b"}})
+    averages.add(("bank", "NOUN"), ["a"], numpy.ones((2, 3)))
+    AveragesFile(folder, {"text": "x"}).save(averages, 1)
+    return folder / "averages.npz"
+
+
+def _read_averages(path: Path) -> None:
+    AveragesFile(path.parent, {"text": "x"}).load(SenseAverages({("bank", "NOUN"): {"a", "b"}}))
+
+
 GERMEVAL = "#\tsource [2009]\n1\tDie\tO\tO\n2\tAmsel\tB-LOCderiv\tB-LOC\n\n#\tsource\n1\tSie\tO\tO\n2\tfliegt\tO\tO\n"
 SNLI_TXT = (
     "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1\tsentence2\tpairID\n"
@@ -125,6 +188,17 @@ FORMATS: Dict[str, Format] = {
     ),
     "text": Format(text("text.txt", "One sentence .\nAnother one .\n"), lambda path: exhaust(read_lines(str(path)))),
     "options.json": Format(copy_of("bilm/options.json", "bilm/weights.hdf5"), _read_bilm),
+    "embedding's record": Format(
+        interrupted_job("progress.npz"), lambda path: _job(path.parents[1]).run(LINES, None, True)
+    ),
+    "embedding's vectors": Format(
+        interrupted_job("vectors.hdf5"), lambda path: _job(path.parents[1]).run(LINES, None, True)
+    ),
+    **{f"index, {name}": Format(index(name), _read_index) for name in ("store.json", "lengths.bin", "sentences.txt")},
+    "averages": Format(_write_averages, _read_averages),
+    "word vectors": Format(
+        text("glove.txt", "the 0.1 -0.2\nhill 1 2\nbank 3e-1 4\n"), lambda path: types_of_file(str(path), ["hill"], 2)
+    ),
     "weights.hdf5": Format(copy_of("bilm/weights.hdf5", "bilm/options.json"), _read_bilm),
 }
 
