@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterable, NamedTuple
 
 import pytest
 import torch
+from pretend_gpu import PretendGpu
 
 import elmo_plugin.plugin  # noqa: F401  (registers everything, and repairs AllenNLP)
 
@@ -22,23 +23,18 @@ def pytest_make_parametrize_id(val: Any, argname: str):
     return argname if isinstance(val, bytes) else None
 
 
-def _load(name: str, path: Path):
-    sys.path.insert(0, str(path.parent))  # where it finds its own modules
-    spec = importlib.util.spec_from_file_location(name, path)
+def _load_fixture_builder():
+    sys.path.insert(0, str(ROOT / "fixtures"))  # where build.py finds its own modules
+    spec = importlib.util.spec_from_file_location("fixtures_build", ROOT / "fixtures" / "build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.fixture(scope="session")
-def pretend_gpu():
-    """The module of that name; `with pretend_gpu.PretendGpu() as gpu:` is a machine with a GPU."""
-    return _load("pretend_gpu", ROOT / "tests" / "pretend_gpu.py")
-
-
 @pytest.fixture
-def gpu(pretend_gpu):
-    with pretend_gpu.PretendGpu() as gpu:
+def gpu():
+    """A machine with a GPU, as far as torch knows."""
+    with PretendGpu() as gpu:
         yield gpu
 
 
@@ -77,7 +73,7 @@ def make_bilm_files(tmp_path) -> Callable[..., BiLmFiles]:
     """Writes a random biLM in the published layout; tiny, but for the given changes to its `lstm` and `char_cnn`
     options.
     """
-    builder = _load("fixtures_build", ROOT / "fixtures" / "build.py")
+    builder = _load_fixture_builder()
 
     def make(
         lstm: Dict[str, Any] = None,

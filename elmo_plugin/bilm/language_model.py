@@ -95,6 +95,8 @@ class BiLmLanguageModel(Model):
         self.namespace = namespace
         self.bilm = bilm
         self.softmax = softmax.construct(num_words=len(word_ids), input_dim=bilm.options.projection_dim)
+        # Read by torch's DistributedDataParallel.
+        self._ddp_params_and_buffers_to_ignore = [f"softmax.{name}" for name in self.softmax.reduced_here]
         self._dropout = torch.nn.Dropout(dropout)
         self._windows = WindowRunner(cuda_graphs)
         self._reset_probability = reset_probability

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
+import torch.distributed as dist
 from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import is_distributed
@@ -27,6 +28,8 @@ class BiLmSoftmax(torch.nn.Module, Registrable):
     """
 
     default_implementation = "full"
+    # Parameters whose gradients are already the mean over all processes of distributed training.
+    reduced_here: Tuple[str, ...] = ()
 
     def __init__(self, num_words: int, input_dim: int, max_chunk_elements: int = 2**24) -> None:
         super().__init__()
@@ -133,8 +136,9 @@ class SampledSoftmax(FullSoftmax):
     full softmax.
 
     `sparse` gives the drawn rows of the weight a sparse gradient, so that an optimizer that knows how (Adagrad does)
-    leaves the others alone. The bias is small enough to stay dense. In distributed training all gradients are dense,
-    since torch's DistributedDataParallel adds up sparse ones for its own embedding modules only.
+    leaves the others alone. In distributed training the processes then exchange these rows and their ids, 44 MB a step
+    and process at the paper's size where the whole gradient has 1.6 GB. torch's DistributedDataParallel can't do that,
+    and is told to ignore the weight (`reduced_here`). The bias is small enough to stay dense.
     """
 
     _probabilities: torch.Tensor
@@ -152,6 +156,8 @@ class SampledSoftmax(FullSoftmax):
             raise ConfigurationError(f"sampled softmax: num_samples has to be at least 1, got {num_samples}")
         self.num_samples = num_samples
         self.sparse = sparse
+        self.reduced_here = ("weight",) if sparse and num_samples < num_words else ()
+        self._is_the_same_everywhere = False
         if sparse and not torch.sparse.check_sparse_tensor_invariants.is_enabled():
             # What holds anyway; said aloud, since torch warns at the first sparse step of an optimizer otherwise.
             torch.sparse.check_sparse_tensor_invariants.disable()
@@ -165,7 +171,7 @@ class SampledSoftmax(FullSoftmax):
         negatives = self._draw()
         # Shape: (num_samples + num_positions,)
         ids = torch.cat([negatives.ids, target_ids])
-        weights = functional.embedding(ids, self.weight, sparse=self.sparse and not is_distributed())
+        weights = self._rows(ids)
         corrected_biases = self.bias[ids] - self._log_expected_count(ids, negatives.threshold)
         sizes = [self.num_samples, target_ids.size(0)]
         sampled_weights, target_weights = weights.split(sizes)
@@ -179,6 +185,14 @@ class SampledSoftmax(FullSoftmax):
         precision = torch.promote_types(sampled_logits.dtype, torch.float32)
         nll, _ = _AgainstOthers.apply(target_logits.to(precision), sampled_logits.to(precision))
         return nll
+
+    def _rows(self, ids: torch.Tensor) -> torch.Tensor:
+        if not (self.sparse and is_distributed()):
+            return functional.embedding(ids, self.weight, sparse=self.sparse)
+        if not self._is_the_same_everywhere:
+            dist.broadcast(self.weight.data, src=0)  # as DistributedDataParallel does with what it isn't told to ignore
+            self._is_the_same_everywhere = True
+        return _RowsForAll.apply(self.weight, ids)
 
     def _remove_accidental_hits_(
         self, sampled_logits: torch.Tensor, sampled_ids: torch.Tensor, target_ids: torch.Tensor
@@ -213,6 +227,37 @@ class SampledSoftmax(FullSoftmax):
         that weighting each by 1 / (expected count) is unbiased, and not only nearly so (Cohen and Kaplan 2007).
         """
         return torch.log(-torch.expm1(-self._probabilities[ids] * threshold))
+
+
+class _RowsForAll(torch.autograd.Function):
+    """Some rows of a weight, by id. Its gradient is the mean over all processes, of which each has ids of its own: a
+    sparse one, with the rows that any of them took.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(ids)
+        ctx.shape = weight.shape
+        return weight[ids]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_rows: torch.Tensor) -> Tuple[torch.Tensor, None]:
+        (ids,) = ctx.saved_tensors
+        rows = torch.cat(_gathered(grad_rows.contiguous())) / dist.get_world_size()
+        return torch.sparse_coo_tensor(torch.cat(_gathered(ids)).unsqueeze(0), rows, ctx.shape), None
+
+
+def _gathered(tensor: torch.Tensor) -> List[torch.Tensor]:
+    """The tensors of all processes, which may differ in their number of rows."""
+    sizes = torch.zeros(dist.get_world_size(), dtype=torch.long, device=tensor.device)
+    sizes[dist.get_rank()] = tensor.size(0)
+    dist.all_reduce(sizes)
+    longest = int(sizes.max())
+    padded = functional.pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, longest - tensor.size(0)))
+    of_all = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(of_all, padded)
+    return [each[:size] for each, size in zip(of_all, sizes.tolist(), strict=True)]
 
 
 class _AgainstOthers(torch.autograd.Function):

@@ -1,9 +1,11 @@
+import datetime
 import math
 
 import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from elmo_plugin.bilm import softmax as softmax_module
 from elmo_plugin.bilm.softmax import AdaptiveSoftmax, BiLmSoftmax, FullSoftmax, SampledSoftmax, default_cutoffs
@@ -184,11 +186,63 @@ def test_sampling_only_the_target_itself_leaves_finite_gradients():
     assert all(gradient.isfinite().all() for gradient in gradients(softmax, hidden, target_ids))
 
 
-def test_gradients_are_dense_in_distributed_training_which_cannot_add_up_sparse_ones(monkeypatch):
-    softmax = make("sampled", num_samples=5, sparse=True)
-    monkeypatch.setattr(softmax_module, "is_distributed", lambda: True)
-    softmax.training_nll(torch.randn(3, softmax.input_dim), torch.tensor([0, 1, 2])).sum().backward()
-    assert not softmax.weight.grad.is_sparse
+class Predicting(torch.nn.Module):
+    """The least that DistributedDataParallel can wrap."""
+
+    def __init__(self, sparse: bool) -> None:
+        super().__init__()
+        self.softmax = make("sampled", num_samples=5, sparse=sparse)
+        self._ddp_params_and_buffers_to_ignore = [f"softmax.{name}" for name in self.softmax.reduced_here]
+
+    def forward(self, hidden, target_ids):
+        return self.softmax.training_nll(hidden, target_ids).sum()
+
+
+def _train_a_share(rank: int, sparse: bool, num_positions, folder) -> None:
+    store = torch.distributed.FileStore(str(folder / f"store {sparse}"), 2)
+    timeout = datetime.timedelta(seconds=60)
+    torch.distributed.init_process_group("gloo", store=store, world_size=2, rank=rank, timeout=timeout)
+    model, num_bytes = Predicting(sparse), [0]
+    if rank and sparse:
+        model.softmax.weight.data.zero_()  # rank 0's is everyone's
+    parallel = torch.nn.parallel.DistributedDataParallel(model)
+
+    def reduce(state, bucket):
+        num_bytes[0] += bucket.buffer().nbytes
+        return default_hooks.allreduce_hook(state, bucket)
+
+    def gather(tensors, tensor, original=torch.distributed.all_gather):
+        num_bytes[0] += tensor.nbytes
+        return original(tensors, tensor)
+
+    parallel.register_comm_hook(None, reduce)
+    torch.distributed.all_gather = gather
+    torch.manual_seed(rank)
+    hidden, target_ids = torch.randn(num_positions[rank], DIM), torch.randint(NUM_WORDS, (num_positions[rank],))
+    parallel(hidden, target_ids).backward()
+    weight = model.softmax.weight
+    assert weight.grad.is_sparse == sparse
+    found = {"weight": weight.data, "gradient": weight.grad.to_dense(), "bytes": torch.tensor(num_bytes)}
+    torch.save(found, folder / f"{sparse} {rank}.pt")
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("num_positions", [(3, 3), (2, 4)])
+def test_processes_exchange_the_rows_they_took_and_get_the_dense_gradient(tmp_path, num_positions):
+    found = {}
+    for sparse in (False, True):
+        torch.multiprocessing.start_processes(
+            _train_a_share, args=(sparse, num_positions, tmp_path), nprocs=2, start_method="fork"
+        )
+        found[sparse] = [torch.load(tmp_path / f"{sparse} {rank}.pt") for rank in range(2)]
+    for of_rank in found[True]:
+        torch.testing.assert_close(of_rank["weight"], found[False][0]["weight"], rtol=0, atol=0)
+        torch.testing.assert_close(of_rank["gradient"], found[False][0]["gradient"])
+    # 5 drawn rows and the targets' with their ids, beside the bias; instead of all rows and the bias.
+    rows = 5 + max(num_positions)
+    assert [of_rank["bytes"].item() for of_rank in found[True]] == [rows * (DIM * 4 + 8) + NUM_WORDS * 4] * 2
+    assert [of_rank["bytes"].item() for of_rank in found[False]] == [NUM_WORDS * (DIM + 1) * 4] * 2
 
 
 def test_sparse_gradients_equal_dense_ones_and_touch_only_drawn_and_target_rows():

@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from elmo_plugin import lstm_kernels
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
-_PACKAGE = str(Path(__file__).resolve().parent.parent / "elmo_plugin") + "/"
+_PACKAGE = str(Path(__file__).resolve().parents[2] / "elmo_plugin") + "/"
 _OUTSIDE = "AllenNLP and torch"
 
 # These, and all that give a view, need no kernel.
@@ -203,9 +203,8 @@ class _Calls(TorchFunctionMode):
             self._gpu.calls.pop()
 
     def _call(self, func: Any, name: str, args: Tuple, kwargs: Dict[str, Any]) -> Any:
-        if name == "backward" and isinstance(args[0], torch.Tensor):
-            with self:  # the backward pass of our own functions is Python, too
-                return torch.autograd.backward(args[0], kwargs.pop("gradient", None), **kwargs)
+        if func is torch.Tensor.backward:
+            return self._backward(args[0], **kwargs)
         if name in ("lstm", "gru"):
             return self._one_kernel(func, args) if self._gpu.calls[-1] else func(*args, **kwargs)
         if name == "cuda":
@@ -226,6 +225,22 @@ class _Calls(TorchFunctionMode):
             self._gpu.count("launches")
             return tree_map_only(torch.Tensor, _mark, result)
         return result
+
+    def _backward(
+        self,
+        tensor: torch.Tensor,
+        gradient: Optional[torch.Tensor] = None,
+        retain_graph: Optional[bool] = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """With this mode at work within: the backward pass of our own functions is Python, too."""
+        gradient = torch.ones_like(tensor) if gradient is None else gradient
+        keep_graph = create_graph if retain_graph is None else retain_graph
+        with self:
+            torch.autograd.graph._engine_run_backward(
+                (tensor,), (gradient,), keep_graph, create_graph, (), allow_unreachable=True, accumulate_grad=True
+            )
 
     def _move(self, tensor: torch.Tensor, device: Any, copy: bool = False) -> torch.Tensor:
         to_gpu = torch.device(device).type == "cuda"
