@@ -73,6 +73,13 @@ SCRIPTS = [
         unit="starts",
     ),
     Script(
+        "launches.py",
+        "What does a training step ask of a GPU?",
+        remark="Operations launched forward, backward and by the optimizer, and times the host waits, on the tests' "
+        "pretend GPU: counts,\nnot speeds. The experiments are those of fixtures/. `python benchmarks/gpu.py` tries a "
+        "GPU itself.",
+    ),
+    Script(
         "streaming_memory.py",
         "How much memory does it take to stream a corpus of any size?",
         remark="Resident memory of the process, at the start and after each tenth of the epoch; the growth is that "
@@ -195,7 +202,7 @@ def _points(name: str, points: List[Dict[str, Any]]) -> Iterator[str]:
     yield f"| {' | '.join([name, *(key.replace('_', ' ') for key in points[0] if key != 'value')])} |"
     yield "|---" * len(points[0]) + "|"
     for point in points:
-        yield f"| {' | '.join(f'{value:,}' for value in point.values())} |"
+        yield f"| {' | '.join(v if isinstance(v, str) else f'{v:,}' for v in point.values())} |"
 
 
 def _facts(results: Dict[str, Any]) -> List[str]:

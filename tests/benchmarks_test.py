@@ -3,6 +3,8 @@
 import importlib.util
 
 import pytest
+import torch
+import training_steps
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def outcome(run_all, results, aims=None):
 
 def test_every_script_is_run_and_described(root, run_all):
     scripts = {path.name for path in (root / "benchmarks").glob("*.py")} - {"run_all.py", "interleave.py"}
-    assert scripts <= {script.name for script in run_all.SCRIPTS}
+    assert scripts - {"gpu.py"} <= {script.name for script in run_all.SCRIPTS}  # which is for who has one
     readme = (root / "benchmarks" / "README.md").read_text(encoding="utf-8")
     assert all(f"`{script}`" in readme for script in scripts)
 
@@ -100,3 +102,29 @@ def test_nothing_is_taken_over_from_another_machine(run_all, tmp_path, monkeypat
     assert list(run_all.sections_of(path)) == ["How fast is it?"]
     monkeypatch.setattr(run_all, "_processor", lambda: "another")
     assert run_all.sections_of(path) == {}
+
+
+def test_the_gpu_s_report_has_every_trial_and_none_that_failed(root, monkeypatch):
+    monkeypatch.chdir(root)
+    some = {name: training_steps.EXPERIMENTS[name] for name in ("coreference", "SST-5")}
+    monkeypatch.setattr(training_steps, "EXPERIMENTS", some)
+    spec = importlib.util.spec_from_file_location("benchmark_gpu", root / "benchmarks" / "gpu.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    report = "\n".join(module.report(torch.device("cpu"), module.AT_NO_SIZE))
+    assert "failed" not in report
+    for part in (
+        "a step of coreference, loss",
+        "| embedding, single precision |",
+        "a step of SST-5 |",
+        "training, single",
+    ):
+        assert part in report
+
+
+def test_what_fails_on_a_gpu_is_reported_and_the_rest_is_tried(root):
+    spec = importlib.util.spec_from_file_location("benchmark_gpu", root / "benchmarks" / "gpu.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rows = list(module.tried({"one": lambda: [][0], "two": lambda: "fine"}))
+    assert rows == ["| one | **failed**: IndexError: list index out of range |", "| two | fine |"]
