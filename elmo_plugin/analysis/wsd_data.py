@@ -44,6 +44,8 @@ class SenseSentence(NamedTuple):
 def read_sentences(path: str) -> Iterator[SenseSentence]:
     """Streams the sentences of a data file; only one at a time is in memory."""
     num_sentences = 0
+    if os.path.isdir(path):
+        raise ConfigurationError(f"{path} is a folder; expected a file called NAME.data.xml")
     try:
         with open(path, "rb") as file:
             events = ElementTree.iterparse(unzipped(file, path), events=("start", "end"))
@@ -58,6 +60,8 @@ def read_sentences(path: str) -> Iterator[SenseSentence]:
                     root.clear()
     except ElementTree.ParseError as error:
         raise ConfigurationError(f"{path}:{error.position[0]}: this isn't well-formed XML ({error})") from error
+    except (ValueError, LookupError) as error:
+        raise ConfigurationError(f"{path}:1: the encoding that this file names can't be read ({error})") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ConfigurationError(f"{path}: the gzip data is cut off or damaged ({error}); fetch it again") from error
     if num_sentences == 0:

@@ -69,6 +69,14 @@ def test_what_is_wrong_in_a_data_file_is_named(tmp_path, text, message):
         list(wsd_data.read_sentences(path))
 
 
+def test_a_folder_and_an_encoding_that_cant_be_read_are_named(tmp_path):
+    with pytest.raises(ConfigurationError, match="is a folder; expected a file called NAME.data.xml"):
+        list(wsd_data.read_sentences(str(tmp_path)))
+    path = write(tmp_path / "a.data.xml", '<?xml version="1.0" encoding="shift_jis"?><corpus></corpus>')
+    with pytest.raises(ConfigurationError, match="a.data.xml:1: .*encoding"):
+        list(wsd_data.read_sentences(path))
+
+
 def test_gzipped_data_that_is_cut_off_is_named(tmp_path, data):
     whole = gzip.compress((data / "train.data.xml").read_bytes())
     (tmp_path / "a.data.xml.gz").write_bytes(whole)

@@ -40,9 +40,12 @@ from elmo_plugin.embedding.pieces import PieceEmbedder
 from elmo_plugin.files import numbered_lines, read_lines
 from elmo_plugin.tasks.coref import CoreferenceReader
 from elmo_plugin.tasks.ner import NerReader
+from elmo_plugin.tasks.ner.conlleval import count_file
 from elmo_plugin.tasks.snli import SnliReader
 from elmo_plugin.tasks.squad import SquadReader
+from elmo_plugin.tasks.squad.metrics import read_predictions
 from elmo_plugin.tasks.srl import SrlReader
+from elmo_plugin.tasks.srl.srl_eval import score_file
 from elmo_plugin.tasks.sst import SentimentTreebankReader
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -162,6 +165,10 @@ SNLI_TXT = (
     "neutral\t( A cat )\t( It purrs )\tA cat\tIt purrs\t1\n-\t( A )\t( B )\tA\tB\t2\n"
     "entailment\t( A cat )\t( A pet )\tA cat\tA pet\t3\n"
 )
+SRL_PREDICTION = (
+    '{"place": "a:1", "predicate_index": 1, "tokens": ["Bo", "left"], '
+    '"tags": ["O", "B-V"], "gold_tags": ["B-ARG0", "B-V"]}\n'
+)
 TREEBANK = (
     "*x* nobody's *x*\n\n[ The/DT hill/NN ]\nis/VBZ 1\\/2/CD|JJ\n[ mile/NN ] high/JJ ./.\n======\n\nRain/NN ./. ''/''\n"
 )
@@ -187,6 +194,14 @@ FORMATS: Dict[str, Format] = {
         lambda path: [parse_marked(line, f"{path}:{number}") for number, line in numbered_lines(str(path))],
     ),
     "text": Format(text("text.txt", "One sentence .\nAnother one .\n"), lambda path: exhaust(read_lines(str(path)))),
+    "ner predictions": Format(
+        text("ner.txt", "Ada B-PER B-PER\nleft O O\n\nBo O B-PER\n"), lambda path: count_file(str(path))
+    ),
+    "srl predictions": Format(text("srl.jsonl", 3 * SRL_PREDICTION), lambda path: score_file(str(path))),
+    "squad predictions": Format(
+        text("squad.jsonl", '{"id": "a", "answer": "Oslo"}\n{"id": "b", "answer": "a hat"}\n'),
+        lambda path: read_predictions(str(path)),
+    ),
     "options.json": Format(copy_of("bilm/options.json", "bilm/weights.hdf5"), _read_bilm),
     "embedding's record": Format(
         interrupted_job("progress.npz"), lambda path: _job(path.parents[1]).run(LINES, None, True)

@@ -29,7 +29,7 @@ Clusters = List[List["Mention"]]
 _WORD_COLUMN, _SPEAKER_COLUMN = 3, 9
 _MIN_COLUMNS = 5  # document, part, number, word; and the coreference, which is last
 _MIN_COLUMNS_WITH_SPEAKER = 12
-_BEGIN = re.compile(r"#begin document \((?P<id>.*)\)(?:; part (?P<part>\d+))?\s*$")
+_BEGIN = re.compile(r"#begin document \((?P<id>.*)\)(?:; part (?P<part>\d{1,9}))?\s*$")
 _BRACKET = re.compile(r"(?P<open>\()?(?P<cluster>[^()|\s]+)(?P<close>\))?$")
 
 

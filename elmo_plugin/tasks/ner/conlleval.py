@@ -10,6 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.files import read_lines
 from elmo_plugin.tasks.common.spans import chunks
 
 
@@ -104,22 +107,21 @@ def format_sentence(tokens: Sequence[str], *columns: Sequence[str]) -> str:
 def count_file(file_path: str) -> ConllCounts:
     """The counts of a file of predictions."""
     counts = ConllCounts()
-    with open(file_path, encoding="utf-8") as file:
-        for gold_tags, predicted_tags in _tagged_sentences(file_path, file):
-            counts.add_sentence(gold_tags, predicted_tags)
+    for gold_tags, predicted_tags in _tagged_sentences(file_path):
+        counts.add_sentence(gold_tags, predicted_tags)
     return counts
 
 
-def _tagged_sentences(file_path: str, lines: Iterable[str]) -> Iterator[Tuple[List[str], List[str]]]:
+def _tagged_sentences(file_path: str) -> Iterator[Tuple[List[str], List[str]]]:
     gold_tags: List[str] = []
     predicted_tags: List[str] = []
-    for line_number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(read_lines(file_path, skip_blank=False), start=1):
         columns = line.rstrip("\r\n").split(" ")
         if columns == [""]:
             yield gold_tags, predicted_tags
             gold_tags, predicted_tags = [], []
         elif len(columns) < 3:
-            raise ValueError(
+            raise ConfigurationError(
                 f"{file_path}, line {line_number}: expected a token, its gold tag and its predicted tag, got "
                 f"{line.strip()!r}"
             )

@@ -5,11 +5,12 @@ import re
 import string
 from collections import Counter
 from os import PathLike
-from typing import Any, Dict, Iterable, Iterator, NamedTuple, Sequence, Union
+from typing import Dict, Iterable, NamedTuple, Sequence, Tuple, Union
 
+from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
 
-from elmo_plugin.files import replacing
+from elmo_plugin.files import parse_json, read_lines, replacing
 from elmo_plugin.tasks.common.processes import of_all_processes
 from elmo_plugin.tasks.squad.reader import load_articles, questions_of
 
@@ -104,20 +105,12 @@ def read_predictions(file_path: str) -> Dict[str, str]:
     """Answers by question id: those in the lines that `allennlp predict --use-dataset-reader` writes, or a file in the
     script's own format, `{"<id>": "<answer>", ...}`.
     """
-    with open(file_path, encoding="utf-8") as file:
-        try:
-            first = json.loads(file.readline())
-        except json.JSONDecodeError:
-            first = None
-        file.seek(0)
-        if isinstance(first, dict) and {"id", "answer"} <= first.keys():
-            return _by_id(_outputs(file, file_path), file_path)
-        try:
-            answers = json.load(file)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{file_path}, line {error.lineno}: not JSON ({error.msg})") from error
+    lines = [line for line in enumerate(read_lines(file_path, skip_blank=False), start=1) if line[1].strip()]
+    if lines and _is_output(lines[0][1]):
+        return _by_id(lines, file_path)
+    answers = parse_json("".join(line for _, line in lines), file_path)
     if not isinstance(answers, dict) or not all(isinstance(answer, str) for answer in answers.values()):
-        raise ValueError(
+        raise ConfigurationError(
             f"{file_path}: expected the lines that 'allennlp predict --use-dataset-reader' writes, or one object of "
             'answers by question id, {"<id>": "<answer>", ...}'
         )
@@ -130,24 +123,25 @@ def write_predictions(answers: Dict[str, str], file_path: Union[str, PathLike]) 
         temporary.write_text(json.dumps(answers, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
 
 
-def _outputs(lines: Iterable[str], file_path: str) -> Iterator[Dict[str, Any]]:
-    for line_number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{file_path}, line {line_number}: not JSON ({error})") from error
+def _is_output(line: str) -> bool:
+    try:
+        output = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(output, dict) and {"id", "answer"} <= output.keys()
 
 
-def _by_id(outputs: Iterable[Dict[str, Any]], file_path: str) -> Dict[str, str]:
+def _by_id(lines: Iterable[Tuple[int, str]], file_path: str) -> Dict[str, str]:
     answers: Dict[str, str] = {}
-    for output in outputs:
-        question_id = output.get("id")
-        if not isinstance(question_id, str) or not question_id:
-            raise ValueError(
-                f"{file_path}: a prediction has no id, by which its question could be found: {str(output)[:200]}"
+    for line_number, line in lines:
+        place = f"{file_path}, line {line_number}"
+        output = parse_json(line, place)
+        question_id, answer = (output.get(key) for key in ("id", "answer")) if isinstance(output, dict) else ("", "")
+        if not (isinstance(question_id, str) and question_id and isinstance(answer, str)):
+            raise ConfigurationError(
+                f'{place}: a prediction needs an "id", to find its question by, and an "answer", got {line[:200]}'
             )
         if question_id in answers:
-            raise ValueError(f"{file_path}: two predictions have the id {question_id!r}")
-        answers[question_id] = output["answer"]
+            raise ConfigurationError(f"{place}: two predictions have the id {question_id!r}")
+        answers[question_id] = answer
     return answers

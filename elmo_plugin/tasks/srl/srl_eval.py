@@ -1,13 +1,16 @@
 """The scorer of CoNLL-2005, srl-eval.pl, in Python: the same counts, the same report, and the files that it reads."""
 
-import json
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.files import parse_json, read_lines
 from elmo_plugin.tasks.common.spans import chunks
+from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.srl.conll import CONTINUATION, PREDICATE, Frame
 
 EXCLUDED = (PREDICATE,)
@@ -163,22 +166,33 @@ def score_file(file_path: str, gold_props: Optional[str] = None, predicted_props
 
 
 def _sentences(file_path: str) -> Iterator[List[Dict[str, Any]]]:
-    with open(file_path, encoding="utf-8") as file:
-        yield from (list(group) for _, group in groupby(_predicates(file_path, file), lambda each: each["place"]))
+    yield from (list(group) for _, group in groupby(_predicates(file_path), lambda each: each["place"]))
 
 
-def _predicates(file_path: str, lines: Any) -> Iterator[Dict[str, Any]]:
-    expected = {"tokens", "predicate_index", "tags", "gold_tags", "place"}
-    for line_number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        predicate = json.loads(line)
-        if not isinstance(predicate, dict) or not expected <= predicate.keys():
-            raise ValueError(
-                f"{file_path}, line {line_number}: expected a predicate with the keys {', '.join(sorted(expected))}, "
-                "which 'allennlp predict --use-dataset-reader' writes"
-            )
-        yield predicate
+def _predicates(file_path: str) -> Iterator[Dict[str, Any]]:
+    for line_number, line in enumerate(read_lines(file_path, skip_blank=False), start=1):
+        if line.strip():
+            predicate = parse_json(line, f"{file_path}, line {line_number}")
+            if not _is_predicate(predicate):
+                raise ConfigurationError(
+                    f"{file_path}, line {line_number}: expected a predicate with the keys place, predicate_index, "
+                    "tokens, tags and gold_tags, the last three of the same length, which 'allennlp predict "
+                    "--use-dataset-reader' writes"
+                )
+            yield predicate
+
+
+def _is_predicate(value: Any) -> bool:
+    if not isinstance(value, dict) or not {"place", "predicate_index"} <= value.keys():
+        return False
+    texts = [value.get(key) for key in ("tokens", "tags", "gold_tags")]
+    index = value["predicate_index"]
+    return (
+        all(is_words(text) for text in texts)
+        and len({len(text) for text in texts}) == 1  # type: ignore[arg-type]
+        and isinstance(index, int)
+        and 0 <= index < len(texts[0])  # type: ignore[arg-type]
+    )
 
 
 def _percentages(correct: int, excess: int, missed: int) -> Tuple[float, float, float]:

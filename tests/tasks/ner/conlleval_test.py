@@ -1,4 +1,5 @@
 import pytest
+from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.tasks.ner.conlleval import ConllCounts, as_conll_tags, count_file, format_sentence
 
@@ -112,7 +113,7 @@ def test_tags_conlleval_knows_stay_as_they_are():
 def test_a_line_without_two_tags_is_named(tmp_path):
     (tmp_path / "predictions.txt").write_text("Ada B-PER B-PER\nleft O\n", encoding="utf-8")
     with pytest.raises(
-        ValueError, match="predictions.txt, line 2: expected a token, its gold tag and its predicted tag"
+        ConfigurationError, match="predictions.txt, line 2: expected a token, its gold tag and its predicted tag"
     ):
         count_file(str(tmp_path / "predictions.txt"))
 

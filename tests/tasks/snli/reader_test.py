@@ -83,9 +83,10 @@ def test_gzipped_file_reads_as_the_plain_one_whatever_its_name(tmp_path):
         assert summary(read(str(tmp_path / name))) == summary(read(plain))
 
 
-def test_fixtures_of_both_formats_hold_the_same_pairs(root):
+def test_fixtures_of_all_formats_hold_the_same_pairs(root):
     folder = root / "fixtures" / "data" / "snli"
-    assert summary(read(str(folder / "dev.tsv"))) == summary(read(str(folder / "dev.jsonl")))
+    expected = summary(read(str(folder / "dev.jsonl")))
+    assert summary(read(str(folder / "dev.tsv"))) == summary(read(str(folder / "dev.txt"))) == expected
 
 
 def test_parse_and_text_of_the_fixtures_agree(root):

@@ -2,6 +2,7 @@ import gzip
 import json
 
 import pytest
+from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.tasks.squad.metrics import (
     SquadMetric,
@@ -123,14 +124,15 @@ def test_what_is_written_for_the_script_is_read_again(tmp_path):
 @pytest.mark.parametrize(
     "text, complaint",
     [
-        (as_lines([{"id": "", "answer": "x"}]), "predictions: a prediction has no id"),
+        (as_lines([{"id": "", "answer": "x"}]), r'predictions, line 1: a prediction needs an "id"'),
         (as_lines([{"id": "a", "answer": "x"}] * 2), "two predictions have the id 'a'"),
         (as_lines(OUTPUTS[:1]) + '{"id"\n', "predictions, line 3: not JSON"),
-        ('{"a": "x",\n"b"}', "predictions, line 2: not JSON"),
+        (as_lines([*OUTPUTS[:1], {"id": "z"}]), 'line 2: a prediction needs an "id", .* and an "answer"'),
+        ('{"a": "x",\n"b"}', "predictions: not JSON .*line 2"),
         ('["x"]', "expected the lines that 'allennlp predict --use-dataset-reader' writes"),
     ],
 )
 def test_predictions_that_cannot_be_told_apart_or_read_are_refused(text, complaint, tmp_path):
     (tmp_path / "predictions").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
         read_predictions(str(tmp_path / "predictions"))

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.tasks.srl.conll import Frame, brackets_to_tags
 from elmo_plugin.tasks.srl.srl_eval import Argument, SrlCounts, arguments, format_props, score_file, tags_to_brackets
@@ -148,8 +149,19 @@ def test_a_file_of_predictions_is_scored_and_turned_into_props(tmp_path):
     assert predicted.read_text() == "- (ARG0*) *\nran (V*) *\noff * (V*)\n\n- *\nran (V*)\n- *\n\n"
 
 
-def test_other_lines_are_named(tmp_path):
+@pytest.mark.parametrize(
+    "changes", [{"tags": ["O", "O"]}, {"predicate_index": 1}, {"tokens": "B"}, {"gold_tags": [None]}, {"place": ...}]
+)
+def test_other_lines_are_named(tmp_path, changes):
     predictions = tmp_path / "predictions"
-    predictions.write_text('{"tokens": ["Bo"], "frames": []}\n')
-    with pytest.raises(ValueError, match="predictions, line 1: expected a predicate with the keys gold_tags"):
+    predicate = {
+        "place": "a:1",
+        "predicate_index": 0,
+        "tokens": ["Go"],
+        "tags": ["B-V"],
+        "gold_tags": ["B-V"],
+        **changes,
+    }
+    predictions.write_text(json.dumps({key: value for key, value in predicate.items() if value is not ...}))
+    with pytest.raises(ConfigurationError, match="predictions, line 1: expected a predicate with the keys place"):
         score_file(str(predictions))
