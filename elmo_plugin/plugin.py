@@ -22,5 +22,5 @@ from elmo_plugin import compat
 compat.apply()
 
 from elmo_plugin import analysis, commands, elmo, embedding, tasks, text, training  # noqa: E402, F401
-from elmo_plugin.bilm import cache, language_model, perplexity, predictor, softmax, sources  # noqa: E402, F401
+from elmo_plugin.bilm import cache, language_model, perplexity, predictor, softmax, softmax_file, sources  # noqa: E402, F401
 from elmo_plugin.characters import indexer, word_encoder  # noqa: E402, F401

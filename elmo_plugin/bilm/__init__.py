@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from elmo_plugin.bilm.predictor import BiLmPredictor
     from elmo_plugin.bilm.softmax import BiLmSoftmax
     from elmo_plugin.bilm.softmax_file import open_archive
-from elmo_plugin.bilm.sources import BiLmSource
+    from elmo_plugin.bilm.sources import BiLmSource
 
 __all__ = [
     "BiLm",
@@ -34,5 +34,6 @@ __getattr__ = lazy_names(
         "BiLmPredictor": "elmo_plugin.bilm.predictor",
         "BiLmSoftmax": "elmo_plugin.bilm.softmax",
         "BiLmSource": "elmo_plugin.bilm.sources",
+        "open_archive": "elmo_plugin.bilm.softmax_file",
     },
 )
