@@ -2,8 +2,8 @@
 
 What is computed from frozen weights may be kept: token vectors (`token_cache.py`), layers (`cache.py`), and the weights
 themselves in the order in memory that multiplies fastest. A recurrence multiplies few rows by a large matrix at each
-step. Given the matrix as it is stored, a BLAS arranges it anew every time: at 16,384 x 512, with AVX2, that takes a
-third of the time with 64 rows and half of it with 16.
+step. Given the matrix as it is stored, a BLAS arranges it anew every time: at 16,384 x 512, on an AMD processor, that
+takes a third of the time with 64 rows and half of it with 16.
 """
 
 import warnings
@@ -12,7 +12,7 @@ from typing import Dict, Iterable, Optional, Tuple, Type
 import torch
 
 from elmo_plugin.errors import ConfigurationError
-from elmo_plugin.processor import has_avx512
+from elmo_plugin.processor import mkl_has_avx512
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "int8")
 
@@ -76,7 +76,8 @@ class Product:
         add_product_(inputs, self._transposed)
 
     def write_to_(self, outputs: torch.Tensor, inputs: torch.Tensor) -> None:
-        torch.matmul(inputs, self._transposed, out=outputs)
+        multiply = torch.mm if inputs.dim() == 2 else torch.bmm
+        multiply(inputs, self._transposed, out=outputs)
 
 
 class TransposedProduct(Product):
@@ -170,15 +171,16 @@ _LEAST_PACKED_NUMBERS = 2**18
 def _fastest(weight: torch.Tensor, num_rows: int, precision: str) -> Type[Product]:
     """Which product suits this processor, weight and number of rows.
 
-    With AVX-512, on one core of a Xeon, a transposed weight took 4 to 18 % less time than a packed one at 4096/512 and
-    8 to 64 rows, and 15 to 60 % less at 1024/128. With AVX2, on an AMD processor, a packed one took a third less than
-    either other at 4096/512, and 15 % less at 512/128; but for a single row a transposed one took the least.
+    With MKL's AVX-512, on one core of a Xeon, a transposed weight took 4 to 18 % less time than a packed one at
+    4096/512 and 8 to 64 rows, and 15 to 60 % less at 1024/128. On AMD processors, with AVX2 and with AVX-512, a packed
+    one took a third less than either other at 4096/512, and 15 % less at 512/128; for a single row a transposed one
+    took the least.
     """
     if precision == "int8":
         return Int8Product
     if not weight.is_cpu or weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
         return Product
-    if has_avx512() or (num_rows == 1 and weight.size(0) > weight.size(1)):
+    if mkl_has_avx512() or (num_rows == 1 and weight.size(0) > weight.size(1)):
         return TransposedProduct
     return PackedProduct if weight.numel() >= _LEAST_PACKED_NUMBERS and _can_pack() else Product
 

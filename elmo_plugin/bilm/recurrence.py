@@ -9,6 +9,7 @@ together. Rows are sorted by length, so that at each step the rows still running
 computes padding.
 """
 
+from itertools import pairwise
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -16,7 +17,7 @@ import torch
 from elmo_plugin.bilm import lstm_cell
 from elmo_plugin.bilm.frozen import Product, TransposedProduct
 from elmo_plugin.bilm.lstm_cell import Clips, LstmState
-from elmo_plugin.processor import has_avx512, lstm_kernels_for
+from elmo_plugin.processor import lstm_kernels_for, mkl_has_avx512
 
 _MAX_GATE_NUMBERS = 2**24
 """How many gate pre-activations are held at once without gradients: 64 MB of float32."""
@@ -72,8 +73,8 @@ def run_lstm(
                 None if weights.projection is None else lay_out("projection", weights.projection, inputs.size(-2)),
             )
             trace = run_steps(gates, products, state, None if keep is None else keep[block], clips, record=False)
-        state = trace.final_state()
-        block_outputs.append(_clear_ended_rows_(trace.hiddens[1:], num_active[block]))
+        state = trace.final_state(num_active[block])
+        block_outputs.append(trace.hiddens[1:])
     return torch.cat(block_outputs).movedim(0, -3), state
 
 
@@ -101,7 +102,9 @@ class RecurrentProducts(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What each step met and gave. The first of `hiddens` and `cells` is the state before the first step."""
+    """What each step met and gave, zeros for rows that had ended. `hiddens` and `cells` begin with the state before the
+    first step.
+    """
 
     hiddens: torch.Tensor  # (num_steps + 1, ..., batch_size, projection_dim)
     met_hiddens: torch.Tensor  # the same after resets
@@ -109,8 +112,14 @@ class Trace(NamedTuple):
     tanh_cells: torch.Tensor  # (num_steps, ..., batch_size, cell_dim)
     unprojected: torch.Tensor  # (num_steps, ..., batch_size, cell_dim)
 
-    def final_state(self) -> LstmState:
-        return LstmState(self.hiddens[-1].clone(), self.cells[-1].clone())
+    def final_state(self, num_active: List[int]) -> LstmState:
+        """Each row's state when it ended."""
+        hidden, cell = self.hiddens[-1].clone(), self.cells[-1].clone()
+        for step, (num_before, num_now) in enumerate(pairwise([hidden.size(-2), *num_active])):
+            if num_now < num_before:
+                hidden[..., num_now:num_before, :] = self.hiddens[step, ..., num_now:num_before, :]
+                cell[..., num_now:num_before, :] = self.cells[step, ..., num_now:num_before, :]
+        return LstmState(hidden, cell)
 
 
 def run_steps(
@@ -127,31 +136,27 @@ def run_steps(
     arithmetic = lstm_kernels_for(state.cell) or lstm_cell
     trace = _room_for(step_gates, state, keep, record)
     hiddens, met_hiddens, cells, tanh_cells, all_unprojected = (tensor.unbind() for tensor in trace)
-    num_rows = state.hidden.size(-2)
     for step, gates in enumerate(step_gates):
         num_running = gates.size(-2)
-        if num_running > 0:
-            hidden, unprojected = (_first(tensor, num_running) for tensor in (hiddens[step + 1], all_unprojected[step]))
-            products.state.add_to_(gates, _first(met_hiddens[step], num_running))
-            arithmetic.next_cell_(
-                gates,
-                _first(cells[step], num_running),
-                _of_step(keep, step, num_running),
-                clips.cell,
-                _first(cells[step + 1], num_running),
-                _first(tanh_cells[step], num_running),
-                unprojected,
-            )
-            if products.projection is None:
-                hidden.copy_(unprojected)
-            else:
-                products.projection.write_to_(hidden, unprojected)
-            next_met = _first(met_hiddens[step + 1], num_running)
-            arithmetic.next_state_(hidden, clips.projection, _of_step(keep, step + 1, num_running), next_met)
-        if num_running < num_rows:
-            # Rows that have ended keep their state, for the final one.
-            hiddens[step + 1][..., num_running:, :] = hiddens[step][..., num_running:, :]
-            cells[step + 1][..., num_running:, :] = cells[step][..., num_running:, :]
+        if num_running == 0:
+            break
+        hidden, unprojected = _first(hiddens[step + 1], num_running), _first(all_unprojected[step], num_running)
+        products.state.add_to_(gates, _first(met_hiddens[step], num_running))
+        arithmetic.next_cell_(
+            gates,
+            _first(cells[step], num_running),
+            _of_step(keep, step, num_running),
+            clips.cell,
+            _first(cells[step + 1], num_running),
+            _first(tanh_cells[step], num_running),
+            unprojected,
+        )
+        if products.projection is None:
+            hidden.copy_(unprojected)
+        else:
+            products.projection.write_to_(hidden, unprojected)
+        next_met = _first(met_hiddens[step + 1], num_running)
+        arithmetic.next_state_(hidden, clips.projection, _of_step(keep, step + 1, num_running), next_met)
     return trace
 
 
@@ -169,7 +174,7 @@ def _room_for(
     step_gates: Sequence[torch.Tensor], state: LstmState, keep: Optional[torch.Tensor], record: bool
 ) -> Trace:
     num_steps, (hidden, cell) = len(step_gates), state
-    # Rows that have ended leave gaps, which have to be zero.
+    # Rows that have ended leave gaps.
     has_gaps = num_steps > 0 and step_gates[-1].size(-2) < hidden.size(-2)
     new = torch.Tensor.new_zeros if has_gaps else torch.Tensor.new_empty
 
@@ -190,14 +195,6 @@ def _room_for(
     return Trace(hiddens, met_hiddens, cells, tanh_cells, room(num_steps, like) if record else tanh_cells)
 
 
-def _clear_ended_rows_(outputs: torch.Tensor, num_active: List[int]) -> torch.Tensor:
-    """(num_steps, ..., batch_size, projection_dim), with zeros for rows that had ended."""
-    for output, active in zip(outputs, num_active, strict=True):
-        if active < output.size(-2):
-            output[..., active:, :] = 0.0
-    return outputs
-
-
 class Recurrence(torch.autograd.Function):
     """`run_steps` with a hand-written backward pass, on gates (..., num_steps, batch_size, 4 * cell_dim).
 
@@ -207,14 +204,14 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, gates, state_weight, projection_weight, hidden, cell, num_active, keep, clips):
-        # With AVX-512 both are multiplied faster the other way round in memory.
-        kind = TransposedProduct if gates.is_cpu and has_avx512() else Product
+        # By MKL with AVX-512 both are multiplied faster the other way round in memory.
+        kind = TransposedProduct if gates.is_cpu and mkl_has_avx512() else Product
         products = RecurrentProducts(kind(state_weight), None if projection_weight is None else kind(projection_weight))
         step_gates = [_first(step, active) for step, active in zip(gates.unbind(-3), num_active, strict=True)]
         trace = run_steps(step_gates, products, LstmState(hidden, cell), keep, clips, record=True)
         ctx.num_active, ctx.clips = num_active, clips
         ctx.save_for_backward(gates, *trace, state_weight, projection_weight, keep)
-        return _clear_ended_rows_(trace.hiddens[1:].clone(), num_active), *trace.final_state()
+        return trace.hiddens[1:].clone(), *trace.final_state(num_active)
 
     @staticmethod
     @torch.autograd.function.once_differentiable

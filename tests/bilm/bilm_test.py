@@ -193,7 +193,7 @@ def frozen(bilm):
 
 
 def test_laid_out_weights_two_threads_and_remembered_words_change_no_layer(bilm_files, monkeypatch):
-    monkeypatch.setattr(frozen_weights, "has_avx512", lambda: False)
+    monkeypatch.setattr(frozen_weights, "mkl_has_avx512", lambda: False)
     monkeypatch.setattr(frozen_weights, "_LEAST_PACKED_NUMBERS", 0)
     monkeypatch.setattr(directions, "_LEAST_MULTIPLY_ADDS_PER_THREAD", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)

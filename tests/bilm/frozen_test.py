@@ -25,7 +25,7 @@ def weight():
 
 @pytest.fixture
 def packing(monkeypatch):
-    monkeypatch.setattr(frozen, "has_avx512", lambda: False)
+    monkeypatch.setattr(frozen, "mkl_has_avx512", lambda: False)
     monkeypatch.setattr(frozen, "_LEAST_PACKED_NUMBERS", 0)
 
 
@@ -84,7 +84,7 @@ def test_int8_survives_an_output_whose_weights_are_zero(weight):
 def test_a_weight_is_laid_out_for_the_processor_its_size_and_the_number_of_rows(
     avx512, can_pack, shape, num_rows, kind, monkeypatch
 ):
-    monkeypatch.setattr(frozen, "has_avx512", lambda: avx512)
+    monkeypatch.setattr(frozen, "mkl_has_avx512", lambda: avx512)
     monkeypatch.setattr(frozen, "_can_pack", lambda: can_pack)
     assert type(FrozenProducts().get("w", torch.empty(shape), num_rows, "float32")) is kind
 
