@@ -9,9 +9,8 @@ import tempfile
 import threading
 from collections import deque
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
 from pathlib import Path
-from typing import Any, Deque, Generator, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, Generator, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
 import numpy
 import torch
@@ -24,6 +23,7 @@ from elmo_plugin.errors import ConfigurationError
 _PIECES_AHEAD = 2  # a worker's: one in work, one waiting
 _NUM_RETRIES = 5
 
+Started = TypeVar("Started")
 Embedded = Generator[Tuple[Piece, Iterable[numpy.ndarray]], None, None]
 
 
@@ -35,6 +35,18 @@ class Engine:
     ) -> Embedded:
         """`folder` is for what has to lie on the disk meanwhile."""
         raise NotImplementedError
+
+
+def _in_order(
+    pieces: Iterator[Piece], start: Callable[[Piece], Started], num_ahead: int
+) -> Iterator[Tuple[Piece, Started]]:
+    """Starts the work on `num_ahead` pieces, and hands over the first one's before it starts another."""
+    waiting: Deque[Tuple[Piece, Started]] = deque()
+    for piece in pieces:
+        waiting.append((piece, start(piece)))
+        if len(waiting) == num_ahead:
+            yield waiting.popleft()
+    yield from waiting
 
 
 class ThisProcess(Engine):
@@ -59,21 +71,25 @@ class Processes(Engine):
 
     def embed(self, embedder, piece_embedder, pieces, folder) -> Embedded:
         others = set(multiprocessing.active_children())
+        _save(embedder.bilm, folder)
         executor = concurrent.futures.ProcessPoolExecutor(
             self._num_workers,
             self._context,
             _begin_worker,
-            (_save(embedder.bilm, folder), embedder.cuda_device, max(1, _num_cores() // self._num_workers)),
+            (folder, embedder.cuda_device, max(1, _num_cores() // self._num_workers)),
         )
         try:
-            waiting: Deque[Tuple[Piece, concurrent.futures.Future]] = deque()
-            for piece in pieces:
-                path = folder / f"{os.getpid()}-{piece.number}.npy"
-                waiting.append((piece, executor.submit(_embed_in_worker, piece_embedder, piece, path)))
-                while len(waiting) == self._num_workers * _PIECES_AHEAD or (waiting and waiting[0][1].done()):
-                    yield from _take_first(waiting)
-            while waiting:
-                yield from _take_first(waiting)
+            for piece, future in _in_order(
+                pieces,
+                lambda piece: executor.submit(
+                    _embed_in_worker, piece_embedder, piece, folder / f"{os.getpid()}-{piece.number}.npy"
+                ),
+                self._num_workers * _PIECES_AHEAD,
+            ):
+                path = future.result()
+                with open(path, "rb") as file:
+                    yield piece, (numpy.load(file, allow_pickle=False) for _ in piece.sentences)
+                path.unlink()
             executor.shutdown()
         except BrokenProcessPool as error:
             raise ConfigurationError(
@@ -90,28 +106,26 @@ def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _SavedBiLm(NamedTuple):
-    options_file: Path
-    weight_file: Path
+_BILM_FILES = ("options.json", "weights.hdf5")
 
 
-def _save(bilm: BiLm, folder: Path) -> _SavedBiLm:
+def _save(bilm: BiLm, folder: Path) -> List[Path]:
     """The biLM in files for the workers, wherever it came from."""
-    saved = _SavedBiLm(folder / "options.json", folder / "weights.hdf5")
-    checkpoint.write(bilm, saved.weight_file, saved.options_file)
-    return saved
+    options_file, weight_file = (folder / name for name in _BILM_FILES)
+    checkpoint.write(bilm, weight_file, options_file)
+    return [options_file, weight_file]
 
 
 _worker_embedder: Optional[ElmoEmbedder] = None
 
 
-def _begin_worker(saved: _SavedBiLm, cuda_device: int, num_threads: int) -> None:
+def _begin_worker(folder: Path, cuda_device: int, num_threads: int) -> None:
     global _worker_embedder
     # On Ctrl-C the worker just ends; its parent says what there is to say. And it doesn't outlive its parent.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(num_threads)
-    _worker_embedder = ElmoEmbedder(str(saved.options_file), str(saved.weight_file), cuda_device)
+    _worker_embedder = ElmoEmbedder(str(folder), cuda_device=cuda_device)
 
 
 def _end_with_parent() -> None:
@@ -131,14 +145,6 @@ def _embed_in_worker(piece_embedder: PieceEmbedder, piece: Piece, path: Path) ->
             except OSError as error:  # which doesn't say where
                 raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     return path
-
-
-def _take_first(waiting: Deque[Tuple[Piece, concurrent.futures.Future]]) -> Embedded:
-    piece, future = waiting.popleft()
-    path = future.result()
-    with open(path, "rb") as file:
-        yield piece, (numpy.load(file, allow_pickle=False) for _ in piece.sentences)
-    path.unlink()
 
 
 class Ray(Engine):
@@ -182,14 +188,12 @@ class Ray(Engine):
         saved = ray.put([path.read_bytes() for path in _save(embedder.bilm, folder)])
         on_gpu = embedder.cuda_device >= 0
         embed = ray.remote(num_cpus=1, num_gpus=int(on_gpu), max_retries=_NUM_RETRIES)(_embed_on_ray)
-        waiting: Deque[Tuple[Piece, Any]] = deque()
-        while True:
-            for piece in islice(pieces, self._num_workers - len(waiting)):
-                # Within a list the reference isn't resolved: a worker fetches the biLM once, not with each task.
-                waiting.append((piece, embed.remote([saved], 0 if on_gpu else -1, piece_embedder, piece)))
-            if not waiting:
-                return
-            piece, task = waiting.popleft()
+        # Within a list the reference isn't resolved: a worker fetches the biLM once, not with each task.
+        for piece, task in _in_order(
+            pieces,
+            lambda piece: embed.remote([saved], 0 if on_gpu else -1, piece_embedder, piece),
+            self._num_workers,
+        ):
             yield piece, ray.get(task)
 
 
@@ -205,7 +209,6 @@ def _embedder_on_ray(saved: Any, cuda_device: int) -> ElmoEmbedder:
     import ray
 
     with tempfile.TemporaryDirectory() as folder:
-        options_file, weight_file = Path(folder) / "options.json", Path(folder) / "weights.hdf5"
-        for path, contents in zip((options_file, weight_file), ray.get(saved), strict=True):
-            path.write_bytes(contents)
-        return ElmoEmbedder(str(options_file), str(weight_file), cuda_device)
+        for name, contents in zip(_BILM_FILES, ray.get(saved), strict=True):
+            (Path(folder) / name).write_bytes(contents)
+        return ElmoEmbedder(folder, cuda_device=cuda_device)
