@@ -201,6 +201,9 @@ class _OldModuleLoader:
             setattr(module, name, getattr(successor, name))
 
 
+_HELPED_BUILTINS: "dict[str, object]" = {}
+
+
 class _Loader:
     """Loads a module as its own loader does, with the `import` above, and then does what `AFTER_LOADING` says."""
 
@@ -211,7 +214,9 @@ class _Loader:
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _import}
+        if not _HELPED_BUILTINS:
+            _HELPED_BUILTINS.update(vars(builtins), __import__=_import)
+        module.__dict__["__builtins__"] = _HELPED_BUILTINS  # where its import statements find `__import__`
         self._loader.exec_module(module)
         if module.__name__ in AFTER_LOADING:
             AFTER_LOADING[module.__name__](module)
