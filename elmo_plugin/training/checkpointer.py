@@ -85,10 +85,9 @@ def link_atomically(source: str, path: str) -> None:
 
 
 def remove_if_there(path: str) -> None:
-    try:
+    """Removes a file. A folder that stands in its place is left to whoever put it there."""
+    if os.path.isfile(path):
         os.remove(path)
-    except FileNotFoundError:
-        pass
 
 
 def _sync_folder(folder: str) -> None:

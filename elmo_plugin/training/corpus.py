@@ -133,7 +133,7 @@ class SentenceSource:
             yield shard, self.words(item)
 
     def sentences(self, order: SentenceOrder = FILE_ORDER, rank: int = 0, world_size: int = 1) -> Iterator[List[str]]:
-        """The words of each sentence; of several processes (`world_size`), each gets every so manieth item."""
+        """The words of each sentence; of `world_size` processes, the one of `rank` takes the items at its turn."""
         num_split = 0
         for item in islice(self._arranged(order), rank, None, world_size):
             words = self.words(item)
@@ -189,8 +189,7 @@ class TextFiles(SentenceSource):
         self._stamps: Dict[str, Tuple[int, int]] = {}
 
     def items(self, shard: str) -> Iterator[str]:
-        self._refuse_changed(shard)
-        return read_lines(shard)
+        return self._lines(shard)
 
     def words(self, item: str) -> List[str]:
         return item.split()
@@ -200,16 +199,26 @@ class TextFiles(SentenceSource):
         settings = {"unit": "B", "unit_scale": True, "disable": not is_global_primary()}
         with Tqdm.tqdm(total=num_bytes, desc=description, **settings) as bar:
             for shard in self.shards:
-                self._stamps[shard] = _stamp(shard)
-                for line in read_lines(shard, advance=bar.update):
+                for line in self._lines(shard, advance=bar.update):
                     yield shard, line.split()
 
+    def _lines(self, shard: str, advance: Callable[[int], Any] = lambda num_bytes: None) -> Iterator[str]:
+        """The lines of a shard, which has to stay what it was when it was first read, also while it is being read: the
+        number of batches rests on the lengths that were measured.
+        """
+        self._refuse_changed(shard)
+        yield from read_lines(shard, advance=advance)
+        self._refuse_changed(shard)
+
     def _refuse_changed(self, shard: str) -> None:
-        # The number of batches rests on the lengths that were measured; other text would break it unseen.
-        if self._stamps.get(shard, _stamp(shard)) != _stamp(shard):
-            raise ConfigurationError(f"{shard} was changed after it was first read; start the run again")
-
-
-def _stamp(path: str) -> Tuple[int, int]:
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns
+        try:
+            status = os.stat(shard)
+        except OSError as error:
+            raise ConfigurationError(f"{shard} can't be read any more ({error.strerror}); put it back") from error
+        size, _ = stamp = status.st_size, status.st_mtime_ns
+        size_before, _ = before = self._stamps.setdefault(shard, stamp)
+        if stamp != before:
+            raise ConfigurationError(
+                f"{shard} was changed after it was first read, when it had {size_before} bytes; now it has {size}. "
+                "Start the run again, on files that stay as they are."
+            )

@@ -12,6 +12,7 @@ from elmo_plugin.characters.mapping import CharacterMapping
 from elmo_plugin.training.corpus import FILE_ORDER, SentenceOrder, SentenceSource, TextFiles
 from elmo_plugin.training.vocabulary import NAMESPACE, WordIds
 
+DEFAULT_MAX_SENTENCE_LENGTH = 10_000
 INDEXER = "elmo"
 
 
@@ -28,13 +29,15 @@ class BiLmReader(DatasetReader):
     itself, with one instance for each question about a passage or for each verb of a sentence: unless `skip_repeated`
     is false, a field that is the same as in the instance before isn't given again.
 
-    A sentence of more than `max_sentence_length` words is split into several, each with its own boundaries.
+    A sentence of more than `max_sentence_length` words is split into several, each with its own boundaries: a line may
+    be a whole book. As sentences, memory grows with the longest; as windows it doesn't, but a line stays in its row,
+    and other rows may have to wait at the end of an epoch. `null` splits none.
     """
 
     def __init__(
         self,
         token_indexers: Optional[Dict[str, TokenIndexer]] = None,
-        max_sentence_length: Optional[int] = None,
+        max_sentence_length: Optional[int] = DEFAULT_MAX_SENTENCE_LENGTH,
         task_reader: Optional[DatasetReader] = None,
         fields: Optional[List[str]] = None,
         skip_repeated: bool = True,

@@ -486,27 +486,30 @@ class ResumableTrainer(Trainer):
         self.model.get_metrics(reset=self._trained is not None)  # of a validation that is given up
         if self._checkpointer is not None:
             self._checkpointer.save_checkpoint(self)
-        logger.error("Stopped by %s. %s", told.name, self._last_checkpoint())
+        latest = self._latest_checkpoint()
+        kept = f"The latest checkpoint is {latest}; with --recover, training goes on from there."
+        logger.error("Stopped by %s. %s", told.name, kept if latest else "No checkpoint was saved.")
         raise stopped_by(told)
 
-    def _last_checkpoint(self) -> str:
-        """A sentence on what is left of the run."""
-        latest = None if self._checkpointer is None else self._checkpointer.find_latest_checkpoint()
-        if latest is None:
-            return "No checkpoint was saved."
-        return f"The latest checkpoint is {latest[0]}; with --recover, training goes on from there."
+    def _latest_checkpoint(self) -> Optional[str]:
+        """The model's file of the latest complete checkpoint."""
+        files = None if self._checkpointer is None else self._checkpointer.find_latest_checkpoint()
+        return None if files is None else files[0]
 
     def _refuse_divergence(self) -> None:
         step = self._losses.first_not_finite()
         if step is not None:
             raise self._diverged(f"The loss of batch {step} of epoch {self._epochs_completed} isn't a finite number")
 
+    def _refuse_unsound_parameters(self) -> None:
+        for name, parameter in self.model.named_parameters():
+            if not torch.isfinite(parameter).all():
+                raise self._diverged(f"The parameter {name} isn't finite any more after {self._place()}")
+
     def _diverged(self, what: str) -> TrainingDiverged:
         rates = ", ".join(sorted({f"{group['lr']:g}" for group in self.optimizer.param_groups}))
-        latest = None if self._checkpointer is None else self._checkpointer.find_latest_checkpoint()
-        kept = (
-            "No checkpoint was saved before that." if latest is None else f"The last sound checkpoint is {latest[0]}."
-        )
+        latest = self._latest_checkpoint()
+        kept = f"The last sound checkpoint is {latest}." if latest else "No checkpoint was saved before that."
         return TrainingDiverged(
             f"{what}. {kept} Train again with a lower learning rate (it was {rates}), or limit the gradient with "
             "the trainer's grad_norm; if that doesn't help, look for damage in the data."
@@ -525,10 +528,7 @@ class ResumableTrainer(Trainer):
             dist.all_gather_object(ranks, ranks[0])
         if not self._primary:
             return None
-        model_state = self.model.state_dict()
-        for name, tensor in model_state.items():
-            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-                raise self._diverged(f"The parameter {name} isn't finite any more after {self._place()}")
+        self._refuse_unsound_parameters()
         state = {
             "version": 1,
             "metric_tracker": self._metric_tracker.state_dict(),
@@ -539,7 +539,7 @@ class ResumableTrainer(Trainer):
             "resume": {**self._resume_state(), "ranks": ranks},
         }
         state.update({name: each.state_dict() for name, each in self._parts().items()})
-        return TrainerCheckpoint(model_state, state)
+        return TrainerCheckpoint(self.model.state_dict(), state)
 
     def _parts(self) -> Dict[str, Any]:
         """What has a state of its own, by its name in a checkpoint."""
@@ -629,15 +629,15 @@ class ResumableTrainer(Trainer):
                 pass
 
     def _take_up_epoch(self, state: Dict[str, Any]) -> None:
-        ranks = state.get("ranks", [state])
+        ranks = state.get("ranks", [state])  # one, before there was such a list
         if len(ranks) == self._world_size:
             self._load_rank_state(ranks[self._global_rank])
-        else:
+        if len(ranks) != self._world_size or "ranks" not in state:
             logger.warning(
-                "The run had %d processes, and now has %d. What they had counted or carried along up to %s is lost.",
-                len(ranks),
-                self._world_size,
+                "The checkpoint after %s is of another version or of %d processes. Training goes on from there, but "
+                "the training metrics of this epoch leave out what came before.",
                 self._place(),
+                len(ranks),
             )
 
     # ---- The best model ----
@@ -654,11 +654,11 @@ class ResumableTrainer(Trainer):
         self._has_best_model = True
         if not self._primary:
             return
-        latest = None if self._checkpointer is None else self._checkpointer.find_latest_checkpoint()
-        is_saved = latest is not None and os.path.basename(latest[0]) == f"model_state_e{self._epochs_completed}_b0.th"
-        if latest is not None and is_saved and self._moving_average is None:
+        latest = self._latest_checkpoint() or ""
+        is_saved = os.path.basename(latest) == f"model_state_e{self._epochs_completed}_b0.th"
+        if is_saved and self._moving_average is None:
             try:
-                return link_atomically(latest[0], self._best_model_path)
+                return link_atomically(latest, self._best_model_path)
             except OSError:  # not all file systems have links
                 pass
         with self._averaged_parameters():

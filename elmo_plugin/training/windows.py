@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import replace
 from heapq import heapreplace
 from typing import (
+    Any,
     Deque,
     Dict,
     Generator,
@@ -229,9 +230,9 @@ class PackedWindows(DataLoader):
         for row, column, start, stop, sentence in window:
             place = slice(column, column + stop - start)
             for direction, step in enumerate((1, -1)):
-                tokens = sentence.tokens[::step][start:stop]
+                tokens = _read(sentence.tokens, start, stop, step)
                 inputs[direction, row, place] = [types.setdefault(token, len(types) + 1) for token in tokens]
-                targets[direction, row, place] = sentence.classes[::step][start + 1 : stop + 1]
+                targets[direction, row, place] = _read(sentence.classes, start + 1, stop + 1, step)
             mask[row, place] = True
             sentence_starts[row, column] = start == 0
         arrays = {
@@ -296,6 +297,11 @@ class Segment(NamedTuple):
     start: int
     stop: int
     sentence: PlacedSentence
+
+
+def _read(items: Any, start: int, stop: int, step: int) -> Any:
+    """`items[::step][start:stop]`, for a step of 1 or -1, without a copy of all of them: a sentence may be long."""
+    return items[start:stop] if step == 1 else items[len(items) - stop : len(items) - start][::-1]
 
 
 def _cut(rows: List[Deque[PlacedSentence]], position: int, num_steps: int) -> List[Segment]:

@@ -1,5 +1,6 @@
 import itertools
 import os
+import random
 import time
 from typing import Callable, Iterator, Optional
 
@@ -177,7 +178,8 @@ def test_an_unreadable_file_is_passed_over_for_an_earlier_pair(tmp_path, kind, d
 def test_nothing_readable_is_an_error_that_names_the_folder_and_the_remedy(tmp_path):
     save(tmp_path, (1, 0))
     (tmp_path / "training_state_e1_b0.th").write_bytes(b"")
-    with pytest.raises(ConfigurationError, match=f"{tmp_path}.*remove them"):
+    reason = "training_state_e1_b0.th can't be read: File is not a zip file"
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}.*{reason}.*remove them"):
         AtomicCheckpointer(tmp_path).load_checkpoint()
 
 
@@ -204,7 +206,9 @@ class Malicious:
 def test_loading_never_runs_code_from_a_file(tmp_path, kind):
     save(tmp_path, (0, 1))
     torch.save({"weight": Malicious(tmp_path / "made")}, tmp_path / f"{kind}_state_e0_b1.th")
-    with pytest.raises(ConfigurationError, match="can be read"):
+    with pytest.raises(
+        ConfigurationError, match=f"{kind}_state_e0_b1.th can't be read: it holds posix.mkdir, which isn't"
+    ):
         AtomicCheckpointer(tmp_path).load_checkpoint()
     assert not (tmp_path / "made").exists()
 
@@ -284,3 +288,66 @@ def test_linking_replaces_the_old_file_and_a_leftover(tmp_path):
     link_atomically(str(tmp_path / "model_state_e1_b0.th"), str(tmp_path / "best.th"))
     assert torch.load(tmp_path / "best.th") == {"value": 2}
     assert sorted(os.listdir(tmp_path)) == ["best.th", "model_state_e1_b0.th"]
+
+
+def damaged(data: bytes, generator: random.Random) -> bytes:
+    """A copy with one of the things that happen to files."""
+    start = generator.randrange(len(data))
+    kind = generator.choice(["flip", "cut", "zeros", "garbage", "twice"])
+    if kind == "flip":
+        return data[:start] + bytes([data[start] ^ 1 << generator.randrange(8)]) + data[start + 1 :]
+    if kind == "cut":
+        return data[:start]
+    if kind == "twice":
+        return data + data[:start]
+    stretch = bytes(64) if kind == "zeros" else generator.randbytes(64)
+    return (data[:start] + stretch + data[start + 64 :])[: len(data)]
+
+
+@pytest.mark.parametrize("kind", ["model", "training"])
+def test_a_damaged_file_is_read_as_it_was_or_passed_over_and_named(tmp_path, kind, caplog):
+    save(tmp_path, (1, 0), (2, 0))
+    path = tmp_path / f"{kind}_state_e2_b0.th"
+    whole, generator = path.read_bytes(), random.Random(7)
+    num_passed_over = 0
+    for _ in range(150):
+        path.write_bytes(damaged(whole, generator))
+        caplog.clear()
+        checkpoint = load(tmp_path)
+        if checkpoint.trainer_state["value"] == 1.0:
+            assert f"{path} can't be read: " in caplog.text
+            num_passed_over += 1
+        else:
+            assert checkpoint.trainer_state == CountingTrainer(2, 0, 2.0).get_checkpoint_state().trainer_state
+            assert checkpoint.model_state["weight"].tolist() == [2.0]
+    assert num_passed_over > 75
+
+
+def test_a_state_saved_at_another_point_than_its_name_says_is_passed_over(tmp_path):
+    save(tmp_path, (1, 0), (2, 0))
+    (tmp_path / "training_state_e2_b0.th").write_bytes((tmp_path / "training_state_e1_b0.th").read_bytes())
+    assert load(tmp_path).trainer_state["epochs_completed"] == 1
+
+
+@pytest.mark.parametrize("kind", ["model", "training"])
+def test_a_folder_in_a_file_s_place_is_passed_over(tmp_path, kind, caplog):
+    save(tmp_path, (1, 0), (2, 0))
+    path = tmp_path / f"{kind}_state_e2_b0.th"
+    path.unlink()
+    path.mkdir()
+    assert load(tmp_path).trainer_state["epochs_completed"] == 1
+    assert f"{path} can't be read: " in caplog.text
+    checkpointer = AtomicCheckpointer(tmp_path, keep_most_recent_by_count=1)
+    checkpointer.load_checkpoint()
+    checkpointer.save_checkpoint(CountingTrainer(1, 5, 1.05))
+    assert checkpointer._find_all_checkpoints() == {(1, 5)}
+
+
+def test_a_clock_that_is_set_does_not_matter(tmp_path, monkeypatch):
+    clock = iter([0.0, 5.0, 11.0, 11.0, 15.0])
+    monkeypatch.setattr(checkpointer_module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(checkpointer_module.time, "time", lambda: 1e12)
+    checkpointer = AtomicCheckpointer(tmp_path, save_every_num_seconds=10)
+    trainer = CountingTrainer(0, 1)
+    assert [checkpointer.maybe_save_checkpoint(trainer, 0, batch) for batch in (1, 2)] == [False, True]
+    assert not checkpointer.maybe_save_checkpoint(trainer, 0, 3)

@@ -1,6 +1,7 @@
 import gzip
 import itertools
 import logging
+import os
 
 import pytest
 from allennlp.common.checks import ConfigurationError
@@ -192,4 +193,29 @@ def test_a_file_changed_after_it_was_measured_is_refused(tmp_path):
     list(source.lengths())
     write(path, TEXT + "one more\n")
     with pytest.raises(ConfigurationError, match="text.txt was changed"):
+        list(source.sentences())
+
+
+@pytest.mark.parametrize("change", ["grows", "shrinks", "vanishes"])
+def test_a_file_that_changes_while_it_is_streamed_is_named(tmp_path, change):
+    path = tmp_path / "text.txt"
+    sentences = TextFiles(write(path, TEXT * 10_000)).sentences()
+    next(sentences)
+    if change == "vanishes":
+        path.unlink()
+    elif change == "shrinks":
+        os.truncate(path, 100)
+    else:
+        with open(path, "a") as file:
+            file.write("one more\n")
+    with pytest.raises(ConfigurationError, match="text.txt (was changed|can't be read any more)"):
+        list(sentences)
+
+
+def test_a_file_gone_before_the_next_epoch_is_named(tmp_path):
+    path = tmp_path / "text.txt"
+    source = TextFiles(write(path, TEXT))
+    list(source.sentences())
+    path.unlink()
+    with pytest.raises(ConfigurationError, match=r"text.txt can't be read any more \(No such file or directory\)"):
         list(source.sentences())

@@ -1,5 +1,6 @@
 import logging
 import os
+import signal
 from functools import partial
 
 import pytest
@@ -25,6 +26,8 @@ from tiny_training import (
 from elmo_plugin.training import checkpointer as checkpointer_module
 from elmo_plugin.training import trainer as trainer_module
 from elmo_plugin.training.checkpointer import AtomicCheckpointer
+from elmo_plugin.training.progress import Losses
+from elmo_plugin.training.trainer import TrainingDiverged
 
 make_trainer = partial(tiny_training.make_trainer, type="elmo::resumable")
 train = partial(tiny_training.train, type="elmo::resumable")
@@ -304,3 +307,135 @@ def test_the_log_says_where_a_run_is_taken_up(tmp_path, caplog):
 
 def _l2():
     return L2Regularizer(0.1)
+
+
+# ---- Faults ----
+
+
+class Failing(TinyModel):
+    """Its loss, or its parameters, stop being numbers at a batch."""
+
+    def __init__(self, at: int, value: float, of: str = "loss") -> None:
+        super().__init__(carry_state=False)
+        self.at, self.value, self.of = at, value, of
+        self.num_batches = 0
+
+    def forward(self, **batch):
+        output = super().forward(**batch)
+        self.num_batches += self.training
+        if self.num_batches == self.at and self.of == "loss":
+            output["loss"] = output["loss"] * self.value
+        elif self.num_batches == self.at:
+            self.softmax.bias.data[0] = self.value
+        return output
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_stops_with_place_remedy_and_the_last_sound_checkpoint(tmp_path, value):
+    trainer = make_trainer(tmp_path, model=Failing(at=NUM_BATCHES + 3, value=value))
+    with pytest.raises(TrainingDiverged) as error:
+        trainer.train()
+    for part in ("batch 3 of epoch 1", "lower learning rate (it was 0.2)", "model_state_e1_b2.th"):
+        assert part in str(error.value)
+    checkpoint = AtomicCheckpointer(tmp_path).load_checkpoint()
+    assert checkpoint.trainer_state["batches_in_epoch_completed"] == 2
+    assert all(torch.isfinite(tensor).all() for tensor in checkpoint.model_state.values())
+
+
+def test_parameters_that_are_no_numbers_are_never_saved(tmp_path):
+    trainer = make_trainer(tmp_path, model=Failing(at=NUM_BATCHES, value=float("nan"), of="bias"), num_epochs=1)
+    with pytest.raises(TrainingDiverged, match=r"batch 5 of epoch 0|softmax.bias isn't finite"):
+        trainer.train()
+    assert not list(tmp_path.glob("*_e1_*")) and not (tmp_path / "best.th").exists()
+
+
+def test_a_learning_rate_of_a_million_stops_with_a_sentence(tmp_path):
+    optimizer = {"type": "sgd", "lr": 1e6}
+    with pytest.raises(TrainingDiverged, match=r"it was 1e\+06"):
+        make_trainer(tmp_path, optimizer=optimizer, grad_norm=False, num_epochs=30).train()
+
+
+def test_losses_are_not_read_at_every_step_unless_a_callback_asks(tmp_path, monkeypatch):
+    """Each reading lets the host wait for a GPU."""
+    readings = []
+    read = Losses._read
+    monkeypatch.setattr(Losses, "_read", lambda self: (readings.append(len(self._unread)), read(self)))
+    checkpointer = {"save_every_num_batches": None}
+    make_trainer(tmp_path, num_epochs=1, loader=JumpingLoader(200), checkpointer=checkpointer).train()
+    assert max(readings) > 10
+
+
+def test_a_validation_metric_that_is_no_number_stops(tmp_path):
+    class Silent(TinyModel):
+        def get_metrics(self, reset=False):
+            return {"nll": float("nan")}
+
+    with pytest.raises(TrainingDiverged, match="validation metric is nan after epoch 0"):
+        make_trainer(tmp_path, model=Silent(carry_state=False), validation_metric="-nll").train()
+
+
+def test_an_empty_training_set_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="the training set has no instances"):
+        make_trainer(tmp_path, loader=JumpingLoader(0))
+
+
+def test_an_empty_lazy_training_set_is_refused_by_name(tmp_path):
+    class Lazy(JumpingLoader):
+        data_path = "train.txt"
+
+        def __len__(self):
+            raise TypeError
+
+    with pytest.raises(ConfigurationError, match="the training set has no instances: nothing was read from train.txt"):
+        make_trainer(tmp_path, loader=Lazy(0)).train()
+
+
+def test_an_empty_validation_set_is_refused(tmp_path):
+    trainer = make_trainer(tmp_path)
+    trainer._validation_data_loader.batches = []
+    with pytest.raises(ConfigurationError, match="the validation set has no instances"):
+        trainer.train()
+
+
+def test_a_model_without_a_loss_is_refused(tmp_path):
+    class Lossless(TinyModel):
+        def forward(self, **batch):
+            return {"logits": super().forward(**batch)["loss"]}
+
+    with pytest.raises(ConfigurationError, match=r"Lossless gave no loss for a training batch, only \['logits'\]"):
+        make_trainer(tmp_path, model=Lossless(carry_state=False)).train()
+
+
+class SignalAt(KillAt):
+    """Sends the process a signal in the midst of training or validation."""
+
+    def __init__(self, epoch: int, batch: int, number: signal.Signals, is_training: bool = True) -> None:
+        super().__init__(epoch, batch)
+        self.number, self.is_training = number, is_training
+
+    def on_batch(self, trainer, batch_inputs, batch_outputs, batch_metrics, epoch, batch_number, is_training, **kwargs):
+        if (epoch, batch_number) == self.at and is_training == self.is_training:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("is_training, checkpoint", [(True, "e1_b1"), (False, "e1_b5")])
+def test_a_signal_saves_the_state_of_the_moment(tmp_path, caplog, number, code, is_training, checkpoint):
+    config = {"checkpointer": {"save_every_num_batches": None}}
+    expected = train(tmp_path / "whole", **config)
+    folder = tmp_path / "stopped"
+    with pytest.raises(SystemExit) as stopped:
+        make_trainer(folder, SignalAt(1, 1, number, is_training), **config).train()
+    assert stopped.value.code == code
+    assert f"Stopped by {number.name}" in caplog.text and f"model_state_{checkpoint}.th" in caplog.text
+    assert not list(folder.glob("*.tmp"))
+    disturb_generators()
+    assert train(folder, **config) == expected
+
+
+def test_a_signal_without_checkpoints_stops_too(tmp_path, caplog):
+    trainer = tiny_training.make_trainer(tmp_path, SignalAt(0, 1, signal.SIGTERM), type="elmo::resumable")
+    trainer._checkpointer = None
+    with pytest.raises(SystemExit):
+        trainer.train()
+    assert "No checkpoint was saved" in caplog.text

@@ -443,3 +443,21 @@ def test_allennlp_trains_recovers_and_evaluates_with_windows_and_our_vocabulary(
     )
     assert torch.equal(recovered.weight, model.weight)
     assert evaluate_from_archive(run / "model.tar.gz", str(corpus))["num_positions"] == num_positions
+
+
+def test_a_line_of_100_000_words_and_a_word_of_44_000_characters_take_their_turns(tmp_path):
+    """The line is split into ten sentences, which all rows share; of the word, the first characters are read."""
+    path = tmp_path / "corpus.txt"
+    path.write_text("b " * 100_000 + "\n" + "a" * 44_000 + " c\n")
+    loader = make(path, batch_size=8, num_steps=500, shuffle=False)
+    batches = list(loader)
+    assert len(batches) == len(loader) == 41  # two of the ten sentences a row, at the most: 2 x 10,001 positions
+    assert sum(int(batch["mask"].sum()) for batch in batches) == 10 * 10_001 + 3
+    for direction in ("forward", "backward"):
+        counts = Counter(
+            class_ for batch in batches for class_ in batch[f"{direction}_targets"][batch["mask"]].tolist()
+        )
+        boundary = "</S>" if direction == "forward" else "<S>"
+        assert counts[loader._word_ids(["b"])[0]] == 100_000
+        assert counts[loader._word_ids([boundary])[0]] == 11
+        assert counts[loader._word_ids(["a" * 44_000])[0]] == 1

@@ -63,12 +63,12 @@ trainer.experiment({
     dropout: config.dropout,
   },
   data_loader: { batch_size: 1, shuffle: true },
-  trainer: {
+  trainer: trainer.resumable {
     optimizer: { type: 'adam', lr: config.learning_rate },
     learning_rate_scheduler: { type: 'elmo::staircase', factor: 0.999, num_steps: 100 },
     grad_norm: 5.0,
     num_epochs: config.num_epochs,
     patience: 10,
     validation_metric: '+f1',
-  } + trainer.checkpointer + trainer.device,
+  },
 })

@@ -19,7 +19,7 @@ trainer.experiment({
   },
   encoder_dim:: word_dim,
   data_loader: { batch_size: 8, shuffle: true },
-  trainer: trainer.device {
+  trainer: trainer.resumable {
     optimizer: { type: 'adam', lr: 0.005 },
     num_epochs: 30,
     patience: 10,

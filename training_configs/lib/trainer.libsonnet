@@ -22,8 +22,8 @@ local seeds = {
   // The device, from ELMO_CUDA_DEVICE; AllenNLP's own choice when it isn't set: the first GPU, or the CPU.
   device:: if settings.string('ELMO_CUDA_DEVICE') == '' then {} else { cuda_device: settings.number('ELMO_CUDA_DEVICE') },
 
-  // Checkpoints that a kill can't leave broken.
-  checkpointer:: { checkpointer: { type: 'elmo::atomic' } },
+  // A trainer for any model, on that device: killed at any moment and started again with --recover, it ends with the same parameters.
+  resumable:: self.device { type: 'elmo::resumable', checkpointer: { type: 'elmo::atomic' } },
 
   // Trains on a seeded fraction of the training set, between 0 and 1; smaller fractions lie inside larger ones. Validation data stay whole.
   fraction(fraction):: {

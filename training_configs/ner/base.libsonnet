@@ -57,11 +57,11 @@ trainer.experiment({
     dropout: config.dropout,
   },
   data_loader: { batch_sampler: { type: 'bucket', batch_size: config.batch_size, sorting_keys: ['tokens'] } },
-  trainer: {
+  trainer: trainer.resumable {
     optimizer: { type: 'adam', lr: config.learning_rate },
     grad_norm: 5.0,
     num_epochs: config.num_epochs,
     patience: 25,
     validation_metric: '+f1',
-  } + trainer.checkpointer + trainer.device,
+  },
 })

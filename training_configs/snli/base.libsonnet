@@ -37,7 +37,7 @@ trainer.experiment({
   data_loader: {
     batch_sampler: { type: 'bucket', batch_size: config.batch_size, sorting_keys: ['premise', 'hypothesis'] },
   },
-  trainer: {
+  trainer: trainer.resumable {
     optimizer: { type: 'adam', lr: config.learning_rate },
     // "Halved whenever dev accuracy did not rise": at once, and by any rise at all.
     learning_rate_scheduler: { type: 'reduce_on_plateau', mode: 'max', factor: 0.5, patience: 0, threshold: 0.0 },
@@ -45,5 +45,5 @@ trainer.experiment({
     num_epochs: config.num_epochs,
     patience: 5,
     validation_metric: '+accuracy',
-  } + trainer.checkpointer + trainer.device,
+  },
 })

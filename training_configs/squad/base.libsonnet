@@ -62,12 +62,12 @@ trainer.experiment({
   data_loader: {
     batch_sampler: { type: 'bucket', batch_size: config.batch_size, sorting_keys: ['passage', 'question'] },
   },
-  trainer: {
+  trainer: trainer.resumable {
     optimizer: { type: 'adadelta', lr: config.learning_rate, rho: 0.95 },
     // What is validated, and what the archive holds, is the average.
     moving_average: { type: 'exponential', decay: 0.999 },
     num_epochs: config.num_epochs,
     patience: 10,
     validation_metric: '+f1',
-  } + trainer.checkpointer + trainer.device,
+  },
 })

@@ -49,11 +49,11 @@ trainer.experiment({
   data_loader: { batch_sampler: { type: 'elmo::sentences', batch_size: config.batch_size } },
   validation_data_loader: { batch_size: config.batch_size },
 
-  trainer: {
+  trainer: trainer.resumable {
     optimizer: { type: 'adadelta', lr: config.learning_rate, rho: 0.95 },
     grad_clipping: 1.0,
     num_epochs: config.num_epochs,
     patience: 200,
     validation_metric: '+f1',
-  } + trainer.checkpointer + trainer.device,
+  },
 })

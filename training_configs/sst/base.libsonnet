@@ -59,11 +59,11 @@ trainer.experiment({
   },
   validation_data_loader: { batch_size: config.batch_size },
 
-  trainer: {
+  trainer: trainer.resumable {
     optimizer: { type: 'adam', lr: config.learning_rate },
     grad_norm: 5.0,
     num_epochs: config.num_epochs,
     patience: 5,
     validation_metric: '+accuracy',
-  } + trainer.device + trainer.checkpointer,
+  },
 })

@@ -7,7 +7,6 @@ from allennlp.commands import main as run_allennlp
 from allennlp.commands.train import train_model_from_file
 from allennlp.common import Params
 from allennlp.models import load_archive
-from allennlp.training import GradientDescentTrainer
 from contract import check_experiment, logging_as_before
 from torch.testing import assert_close
 
@@ -52,9 +51,9 @@ STEADY = {
 }
 
 
-def train(folder, recover=False):
+def train(folder):
     with logging_as_before():
-        train_model_from_file("fixtures/squad/baseline.jsonnet", folder, json.dumps(STEADY), recover=recover)
+        train_model_from_file("fixtures/squad/baseline.jsonnet", folder, json.dumps(STEADY))
     return load_archive(folder / "model.tar.gz").model.state_dict()
 
 
@@ -69,21 +68,6 @@ def test_archive_holds_the_average_of_the_weights(root, tmp_path, monkeypatch):
         assert_close(archived[name], value, rtol=0, atol=0)
     raw = dict(average["parameters"])
     assert any(not torch.equal(archived[name], raw[name]) for name in raw)
-
-
-def test_recovered_run_ends_as_an_uninterrupted_one(root, tmp_path, monkeypatch):
-    monkeypatch.chdir(root)
-    expected = train(tmp_path / "whole")
-    train_epoch = GradientDescentTrainer._train_epoch
-
-    def killed(trainer, epoch):
-        if epoch == 2:
-            raise InterruptedError
-        return train_epoch(trainer, epoch)
-
-    with mock.patch.object(GradientDescentTrainer, "_train_epoch", killed), pytest.raises(InterruptedError):
-        train(tmp_path / "killed")
-    assert_close(train(tmp_path / "killed", recover=True), expected, rtol=0, atol=0)
 
 
 def test_predictions_on_a_file_score_as_the_model_says(root, tmp_path, monkeypatch):
