@@ -12,8 +12,10 @@ import hashlib
 import json
 import logging
 import os
-from typing import Any, Dict, List, NamedTuple, Optional
+import zlib
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+import numpy
 import torch
 from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
@@ -47,6 +49,8 @@ class LayerCache(Registrable):
     """
 
     default_implementation = "ram"
+    is_forgetful = False
+    """Whether entries are gone when the process ends."""
 
     def __init__(self, megabytes: float, float16: bool) -> None:
         if megabytes < 0:
@@ -59,11 +63,14 @@ class LayerCache(Registrable):
         self._num_asked = self._num_missing = 0
         self._num_bytes_refused = 0
         self._has_said_what_would_do = False
+        self._computed: List[Tuple[bytes, List[int]]] = []  # batches of character ids, compressed, and their shapes
 
     def run(self, bilm: BiLm, character_ids: torch.Tensor) -> BiLmOutput:
         """What `bilm(character_ids)` gives, in the precision of its weights."""
-        if self.megabytes == 0 or not (bilm.is_repeatable and are_frozen(bilm.parameters())):
+        if not (bilm.is_repeatable and are_frozen(bilm.parameters())):
             return bilm(character_ids)
+        if self.megabytes == 0:
+            return self._compute(bilm, character_ids, character_ids)
         self._notice_weights(bilm)
         packing = _Packing.of(bilm)
         sentences = _Sentences.of(character_ids, self._key_of_weights(bilm))
@@ -73,7 +80,7 @@ class LayerCache(Registrable):
         self._num_missing += len(missing)
         with torch.no_grad():
             if not entries:
-                output = bilm(character_ids)
+                output = self._compute(bilm, character_ids, sentences.ids)
                 self._keep(output.layers, sentences, missing, packing)
                 return BiLmOutput(output.layers.to(packing.dtype), output.mask)
             found = [entries.get(key) for key in sentences.keys]
@@ -81,7 +88,7 @@ class LayerCache(Registrable):
             if missing:
                 rows = torch.tensor(missing).to(character_ids.device, non_blocking=True)
                 longest = int(sentences.lengths[missing].max())
-                computed = bilm(character_ids[rows, :longest]).layers
+                computed = self._compute(bilm, character_ids[rows, :longest], sentences.ids[missing, :longest]).layers
                 self._keep(computed, sentences, missing, packing)
                 layers[:, rows, : longest + 2] = computed.to(packing.dtype)
         lengths = (character_ids > 0).any(dim=-1).sum(dim=-1, keepdim=True)
@@ -120,6 +127,7 @@ class LayerCache(Registrable):
     def _notice_weights(self, bilm: BiLm) -> None:
         if self._snapshot is None or bilm.precision != self._precision or not self._snapshot.is_of(bilm.parameters()):
             self._forget()
+            self._computed = []
             self._snapshot, self._precision = Snapshot(bilm.parameters()), bilm.precision
             self.is_full = False
 
@@ -128,7 +136,42 @@ class LayerCache(Registrable):
         return f"{megabytes:,.1f} of {self.megabytes:,.0f} MB{', full' * self.is_full}; {num_sentences:,} sentences"
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_snapshot": None, "is_full": False}
+        return {**self.__dict__, "_snapshot": None, "is_full": False, "_computed": []}
+
+    # ---- Resuming ----
+
+    def _compute(self, bilm: BiLm, character_ids: torch.Tensor, on_host: torch.Tensor) -> BiLmOutput:
+        """Runs the biLM, and notes what was run, by the same ids `on_host`, if later results depend on it: a sentence's
+        layers and a word's vector depend, in their last bits, on the batch where they were first met.
+        """
+        num_words = len(bilm.token_cache)
+        output = bilm(character_ids)
+        if len(bilm.token_cache) > num_words or (self.is_forgetful and not self.is_full):
+            ids = on_host.to("cpu", torch.int16).contiguous().numpy().tobytes()
+            self._computed.append((zlib.compress(ids, level=1), list(character_ids.shape)))
+        return output
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What it takes to fill another process's caches with the very same vectors, for training to resume exactly."""
+        character_ids = numpy.frombuffer(b"".join(ids for ids, _ in self._computed), dtype=numpy.uint8)
+        return {
+            "character_ids": torch.from_numpy(character_ids.copy()),
+            "batches": [[len(ids), *shape] for ids, shape in self._computed],
+        }
+
+    def load_state_dict(self, state: Dict[str, Any], bilm: BiLm) -> None:
+        """Runs what was run before through the biLM again."""
+        device = next(bilm.parameters()).device
+        start = 0
+        for num_bytes, *shape in state["batches"]:
+            ids = zlib.decompress(state["character_ids"][start : start + num_bytes].numpy().tobytes())
+            start += num_bytes
+            batch = torch.frombuffer(bytearray(ids), dtype=torch.int16).view(shape).long()
+            with torch.no_grad():
+                if self.is_forgetful:
+                    self.run(bilm, batch.to(device))
+                else:
+                    self._compute(bilm, batch.to(device), batch)
 
     # ---- What a store has to do ----
 
@@ -167,6 +210,8 @@ class RamCache(LayerCache):
 
     They aren't saved with the model, nor copied or pickled with it.
     """
+
+    is_forgetful = True
 
     def __init__(self, megabytes: Optional[float] = None, float16: bool = False) -> None:
         super().__init__(_quarter_of_memory() if megabytes is None else megabytes, float16)
@@ -274,6 +319,7 @@ class _Sentences(NamedTuple):
 
     keys: List[bytes]
     lengths: torch.Tensor  # (batch_size,), on the host
+    ids: torch.Tensor  # the characters', on the host
 
     @classmethod
     def of(cls, character_ids: torch.Tensor, key_of_weights: bytes) -> "_Sentences":
@@ -290,7 +336,7 @@ class _Sentences(NamedTuple):
             ).digest()
             for row, length in zip(on_host.numpy(), lengths.tolist(), strict=True)
         ]
-        return cls(keys, lengths)
+        return cls(keys, lengths, on_host)
 
 
 class _Packing(NamedTuple):

@@ -31,6 +31,7 @@ from allennlp.training.moving_average import MovingAverage
 from allennlp.training.optimizers import Optimizer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 
+from elmo_plugin.bilm.cache import LayerCache
 from elmo_plugin.files import replacing
 from elmo_plugin.training.checkpointer import AtomicCheckpointer, link_atomically, read_state, save_atomically
 from elmo_plugin.training.metric_state import load_metric_state, metric_state
@@ -574,7 +575,8 @@ class ResumableTrainer(Trainer):
             logger.warning(
                 "Recovered from here, the training metrics of this epoch would start from nothing: %s", error
             )
-        return {"progress": self._losses.state_dict(), "metric_state": metrics}
+        caches = [module.cache.state_dict() for module in _cached(self.model)]
+        return {"progress": self._losses.state_dict(), "metric_state": metrics, "caches": caches}
 
     def _load_rank_state(self, state: Dict[str, Any]) -> None:
         self._losses.load_state_dict(state["progress"])
@@ -620,25 +622,27 @@ class ResumableTrainer(Trainer):
             self._scaler.load_state_dict(state["grad_scaler"])
         if any(isinstance(callback, TrackEpochCallback) for callback in self._callbacks):
             self.model.epoch = self._epochs_completed  # type: ignore[assignment]
-        if self._batches_in_epoch_completed:
-            self._take_up_epoch(state)
-        elif self._is_best:
-            self._save_best_model()  # the run may have been killed before it could do so
-        for epoch in range(self._epochs_completed if _has_a_past(self.data_loader) else 0):
-            for _ in self._training_batches(epoch, first=0):
-                pass
-
-    def _take_up_epoch(self, state: Dict[str, Any]) -> None:
         ranks = state.get("ranks", [state])  # one, before there was such a list
         if len(ranks) == self._world_size:
-            self._load_rank_state(ranks[self._global_rank])
-        if len(ranks) != self._world_size or "ranks" not in state:
+            self._take_up_rank(ranks[self._global_rank])
+        if self._batches_in_epoch_completed and (len(ranks) != self._world_size or "ranks" not in state):
             logger.warning(
                 "The checkpoint after %s is of another version or of %d processes. Training goes on from there, but "
                 "the training metrics of this epoch leave out what came before.",
                 self._place(),
                 len(ranks),
             )
+        if self._is_best and not self._batches_in_epoch_completed:
+            self._save_best_model()  # the run may have been killed before it could do so
+        for epoch in range(self._epochs_completed if _has_a_past(self.data_loader) else 0):
+            for _ in self._training_batches(epoch, first=0):
+                pass
+
+    def _take_up_rank(self, state: Dict[str, Any]) -> None:
+        for module, cache in zip(_cached(self.model), state.get("caches", []), strict=False):
+            module.cache.load_state_dict(cache, module.bilm)
+        if self._batches_in_epoch_completed:
+            self._load_rank_state(state)
 
     # ---- The best model ----
 
@@ -669,6 +673,11 @@ class ResumableTrainer(Trainer):
             self.model.load_state_dict(read_state(self._best_model_path))
         elif self._moving_average is not None:
             self._moving_average.assign_average_value()
+
+
+def _cached(model: Model) -> List[Any]:
+    """The modules that keep a frozen biLM's layers from epoch to epoch."""
+    return [module for module in model.modules() if isinstance(getattr(module, "cache", None), LayerCache)]
 
 
 def _has_a_past(loader: DataLoader) -> bool:

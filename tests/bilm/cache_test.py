@@ -317,6 +317,32 @@ def test_on_a_gpu_a_full_cache_leaves_layers_where_they_are(bilm, gpu):
         torch.testing.assert_close(output.layers.cpu(), on_gpu(ids.cuda()).layers.cpu())
 
 
+@pytest.mark.parametrize("float16", [False, True])
+def test_another_process_s_cache_can_be_filled_with_the_very_same_vectors(bilm, bilm_files, float16):
+    cache, filled = RamCache(float16=float16), RamCache(float16=float16)
+    for rows in ([0, 1], [1, 2, 0], [4], [2, 3, 4]):
+        cache.run(bilm, IDS[rows])
+    other = BiLmSource.from_files(*bilm_files).requires_grad_(False).eval()
+    filled.load_state_dict(pickle.loads(pickle.dumps(cache.state_dict())), other)
+    assert filled._entries.keys() == cache._entries.keys()
+    assert all(torch.equal(filled._entries[key], entry) for key, entry in cache._entries.items())
+    assert other.token_cache._rows == bilm.token_cache._rows
+    assert filled.state_dict()["batches"] == cache.state_dict()["batches"]
+    other.forward = None  # everything is found
+    assert torch.equal(filled.run(other, IDS).layers, cache.run(bilm, IDS).layers)
+
+
+@pytest.mark.parametrize("kind", ["disk", "none"])
+def test_words_come_again_where_no_sentences_have_to(bilm, bilm_files, disk, kind):
+    cache = disk if kind == "disk" else NoCache()
+    for ids in (IDS[:2], IDS[:2], IDS):
+        cache.run(bilm, ids)
+    assert len(cache.state_dict()["batches"]) == 2  # once without a new word
+    other = BiLmSource.from_files(*bilm_files).requires_grad_(False).eval()
+    type(cache).load_state_dict(copy.copy(cache), cache.state_dict(), other)
+    assert other.token_cache._rows == bilm.token_cache._rows
+
+
 # ---- On disk ----
 
 

@@ -344,10 +344,11 @@ def test_a_folder_in_a_file_s_place_is_passed_over(tmp_path, kind, caplog):
 
 
 def test_a_clock_that_is_set_does_not_matter(tmp_path, monkeypatch):
-    clock = iter([0.0, 5.0, 11.0, 11.0, 15.0])
-    monkeypatch.setattr(checkpointer_module.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(checkpointer_module.time, "time", lambda: 1e12)
+    clock = [0.0]
+    monkeypatch.setattr(checkpointer_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(checkpointer_module.time, "time", lambda: 1e12 - 1e9 * clock[0])
     checkpointer = AtomicCheckpointer(tmp_path, save_every_num_seconds=10)
-    trainer = CountingTrainer(0, 1)
-    assert [checkpointer.maybe_save_checkpoint(trainer, 0, batch) for batch in (1, 2)] == [False, True]
-    assert not checkpointer.maybe_save_checkpoint(trainer, 0, 3)
+    saved = []
+    for batch, clock[0] in enumerate([5.0, 11.0, 15.0, 21.0], start=1):
+        saved.append(checkpointer.maybe_save_checkpoint(CountingTrainer(0, batch), 0, batch))
+    assert saved == [False, True, False, True]
