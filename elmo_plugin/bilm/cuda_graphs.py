@@ -3,7 +3,7 @@
 Windows have a fixed shape, which is what a graph needs. It hasn't been tried on a GPU, hence is off unless asked for.
 """
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -19,7 +19,7 @@ class WindowRunner:
 
     def __init__(self, use_graphs: bool = False) -> None:
         self._use_graphs = use_graphs
-        self._graphs: Dict[Tuple, torch.nn.Module] = {}
+        self._graphs: Dict[Tuple, Callable] = {}
 
     def __reduce__(self):
         return WindowRunner, (self._use_graphs,)  # graphs are neither copied nor pickled

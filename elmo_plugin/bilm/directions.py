@@ -6,7 +6,7 @@ from typing import Callable, Iterable, List, NamedTuple, Optional, Tuple, cast
 import torch
 
 from elmo_plugin.bilm.lstm_cell import LstmState
-from elmo_plugin.bilm.projected_lstm import run_together
+from elmo_plugin.bilm.projected_lstm import ProjectedLstm, run_together
 from elmo_plugin.bilm.recurrence import needs_gradient
 from elmo_plugin.bilm.side_by_side import side_by_side
 
@@ -90,9 +90,10 @@ def _run_together(
     run_layers: Callable[..., LayersOutput], forward: Direction, backward: Direction
 ) -> Tuple[LayersOutput, LayersOutput]:
     """With half the kernels: on a GPU a step takes longer to launch than to compute."""
+    layers_of_both = [cast(Iterable[ProjectedLstm], direction.layers) for direction in (forward, backward)]
     pairs = list(zip(forward.states, backward.states, strict=True))
     outputs, states = run_layers(
-        [partial(run_together, layers) for layers in zip(forward.layers, backward.layers, strict=True)],
+        [partial(run_together, layers) for layers in zip(*layers_of_both, strict=True)],
         torch.stack([forward.inputs, backward.inputs]),
         [LstmState(*map(torch.stack, zip(*pair, strict=True))) for pair in pairs],
     )

@@ -110,5 +110,6 @@ def run_together(
     states have a dimension for the layers in front.
     """
     parts = zip(*(layer.weights() for layer in layers), strict=True)
-    weights = LstmWeights(*(None if part[0] is None else torch.stack(part) for part in parts))
+    stacked = [None if part[0] is None else torch.stack(part) for part in parts]
+    weights = LstmWeights(*stacked)  # type: ignore[arg-type]
     return layers[0].run(weights, inputs, state, num_active, keep)

@@ -66,13 +66,14 @@ def run_lstm(
     steps_per_block = max(1, _MAX_GATE_NUMBERS // max(1, inputs[..., 0, :, 0].numel() * weights.bias.size(-1)))
     for start in range(0, inputs.size(-3), steps_per_block):
         block = slice(start, start + steps_per_block)
-        gates = _gates_of_running_rows(weights, inputs[..., block, :, :], num_active[block], lay_out)
+        step_gates = _gates_of_running_rows(weights, inputs[..., block, :, :], num_active[block], lay_out)
         with torch.autocast(inputs.device.type, enabled=False):
             products = RecurrentProducts(
                 lay_out("state", weights.state, inputs.size(-2)),
                 None if weights.projection is None else lay_out("projection", weights.projection, inputs.size(-2)),
             )
-            trace = run_steps(gates, products, state, None if keep is None else keep[block], clips, record=False)
+            block_keep = None if keep is None else keep[block]
+            trace = run_steps(step_gates, products, state, block_keep, clips, record=False)
         state = trace.final_state(num_active[block])
         block_outputs.append(trace.hiddens[1:])
     return torch.cat(block_outputs).movedim(0, -3), state
