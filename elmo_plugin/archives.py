@@ -14,12 +14,14 @@ word and isn't checked; ELMO_TRUST_ARCHIVES=1 turns the checks of config.json of
 """
 
 import functools
+import gzip
 import json
 import os
 import pickle
 import shutil
 import tarfile
 import tempfile
+import zlib
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -63,7 +65,7 @@ def unpack(archive_file: PathOrName, folder: PathOrName) -> None:
         raise _refused(
             archive_file, f"its member {error.tarinfo.name!r} would leave the folder it is unpacked in"
         ) from error
-    except (tarfile.TarError, EOFError, ValueError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
         raise ArchiveError(
             f"The archive {archive_file} can't be unpacked: {error}. Get it anew, or train again."
         ) from error

@@ -61,7 +61,7 @@ class TokenStore:
             )
         try:
             self._open(_read_json(path))
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except (KeyError, TypeError, ValueError, OSError, RecursionError) as error:
             raise ConfigurationError(
                 f"{path} doesn't go with {', '.join(FILES)} beside it, or one of them is damaged "
                 f"({type(error).__name__}: {error}); remove the folder and build it again"
