@@ -349,7 +349,8 @@ def archives_from_strangers() -> None:
     _replace_everywhere(archival.load_archive, archives.opening_by_name(archival.load_archive))
     archival._load_dataset_readers = archives.guarding(archival._load_dataset_readers)
     archival._load_model = archives.guarding(archival._load_model)
-    resolve, fetch = Registrable.resolve_class_name.__func__, cached_path.cached_path
+    resolve = Registrable.resolve_class_name.__func__  # type: ignore[attr-defined]
+    fetch = cached_path.cached_path
 
     def resolve_class_name(cls, name: str):
         archives.check_class_name(name, name in Registrable._registry[cls])
@@ -359,7 +360,8 @@ def archives_from_strangers() -> None:
         archives.check_reachable(url_or_filename)
         return fetch(url_or_filename, *args, **kwargs)
 
-    Registrable.resolve_class_name = classmethod(_wrapping(resolve, resolve_class_name))
+    find = classmethod(_wrapping(resolve, resolve_class_name))
+    Registrable.resolve_class_name = find  # type: ignore[method-assign, assignment]
     # AllenNLP reaches the library through this name; the library itself stays as it is.
     file_utils._cached_path = SimpleNamespace(**{**vars(cached_path), "cached_path": fetch_if_allowed})
 
