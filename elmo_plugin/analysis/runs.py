@@ -160,7 +160,7 @@ def lower_case_words(config: Config) -> Config:
         if not isinstance(value, dict):
             return value
         walked = {key: walk(item) for key, item in value.items()}
-        return {**walked, "lowercase_tokens": True} if value.get("type") == "single_id" else walked
+        return {**walked, "lowercase_tokens": True} if value.get("type") in ("single_id", "elmo::words") else walked
 
     return walk(config)
 

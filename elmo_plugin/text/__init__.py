@@ -5,6 +5,7 @@ from elmo_plugin.text.embedded_text import EmbeddedText
 from elmo_plugin.text.embedder import PlacedTextEmbedder
 from elmo_plugin.text.predictor import OfflineSentenceTaggerPredictor
 from elmo_plugin.text.tokenizer import RuleBasedSentenceSplitter, RuleBasedTokenizer
+from elmo_plugin.text.word_vectors import WordIndexer, WordVectors
 
 __all__ = [
     "ContextualEmbedder",
@@ -14,4 +15,6 @@ __all__ = [
     "PlacedTextEmbedder",
     "RuleBasedSentenceSplitter",
     "RuleBasedTokenizer",
+    "WordIndexer",
+    "WordVectors",
 ]

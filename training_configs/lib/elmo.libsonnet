@@ -48,8 +48,13 @@ local contextual(change) = { model+: { text_embedder+: { contextual+: change } }
       },
     },
   },
+  // A character CNN stays where there is one.
   without_word_vectors:: {
-    dataset_reader+: { local indexers = super.token_indexers, token_indexers: { elmo: indexers.elmo } },
-    model+: { text_embedder+: { words:: null } },
+    local others(parts) = { [name]: parts[name] for name in std.objectFields(parts) if !std.member(['tokens', 'turian'], name) },
+    dataset_reader+: { local indexers = super.token_indexers, token_indexers: others(indexers) },
+    model+: {
+      local embedders = others(super.text_embedder.words.token_embedders),
+      text_embedder+: if embedders == {} then { words:: null } else { words+: { token_embedders: embedders } },
+    },
   },
 }

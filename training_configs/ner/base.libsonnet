@@ -30,8 +30,8 @@ trainer.experiment({
     type: 'elmo::ner',
     coding_scheme: config.coding_scheme,
     token_indexers: {
-      // Senna's words are in lower case; the characters are not.
-      tokens: words.indexer(lowercase=true),
+      // Senna's words are in lower case, with 0 for each number; the characters below are as they stand.
+      tokens: words.indexer(lowercase=true, zero_numbers=true),
       // AllenNLP's CNN passes over filters that reach into the padding: without marks at both ends, words of fewer than
       // three characters would all look the same.
       token_characters: words.character_indexer(config.filter_width) {

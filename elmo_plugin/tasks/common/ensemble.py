@@ -28,6 +28,7 @@ from allennlp.models import Model, archival
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.task_model import Scores, TaskModel
+from elmo_plugin.text.word_vectors import TABLES_FOLDER, WordVectors
 
 RECORD_NAME = ".ensemble_members.json"
 _LOCK_NAME = ".lock"
@@ -220,6 +221,9 @@ class _WriteRecord:
         if record_file.parent.is_dir() and not record_file.exists():
             record = [recipe._asdict() for recipe in self._recipes]
             record_file.write_text(json.dumps(record), encoding="utf-8")
+            for module in ensemble.modules():
+                if isinstance(module, WordVectors) and module.table is not None:
+                    module.table.save(record_file.parent / TABLES_FOLDER)
 
 
 def _rebuild(recipe: _Recipe, vocab: Vocabulary, weights_file: Path) -> Model:
@@ -231,5 +235,6 @@ def _rebuild(recipe: _Recipe, vocab: Vocabulary, weights_file: Path) -> Model:
         (folder / "vocabulary").mkdir()
         for name, text in recipe.files.items():
             (folder / "vocabulary" / name).write_text(text, encoding="utf-8")
+        (folder / "vocabulary" / TABLES_FOLDER).symlink_to(weights_file.resolve().parent / "vocabulary" / TABLES_FOLDER)
         (folder / "weights.th").symlink_to(weights_file.resolve())
         return Model.from_params(params=params, vocab=vocab, serialization_dir=temporary)

@@ -1,0 +1,132 @@
+"""Files of word vectors as they are distributed: on each line a word and its numbers, separated by spaces.
+
+GloVe's, fastText's and word2vec's text files, and Senna's two files side by side. Plain, gzipped or zipped; a file of a
+zip that holds several is named as AllenNLP does it, `(glove.6B.zip)#glove.6B.100d.txt`.
+"""
+
+import io
+import itertools
+import zipfile
+from contextlib import contextmanager
+from typing import Iterator, List, NamedTuple, Tuple
+
+import numpy
+from allennlp.common.checks import ConfigurationError
+from allennlp.common.file_utils import cached_path
+from allennlp.modules.token_embedders.embedding import parse_embeddings_file_uri
+
+from elmo_plugin.files import decoded_lines
+
+_LINES_PER_BLOCK = 4096
+_LARGEST = float(numpy.finfo(numpy.float16).max)
+
+_Line = Tuple[int, str]
+
+
+class Vectors(NamedTuple):
+    """Some words of a file."""
+
+    words: List[str]
+    vectors: numpy.ndarray  # (num_words, dim), float32
+
+
+def read_vectors(path: str, dim: int) -> Iterator[Vectors]:
+    """All vectors of a file, some thousand at a time. `dim` is the number of dimensions that it has to have.
+
+    A word may hold spaces. A first line of two counts, as word2vec and fastText write it, is passed over. What isn't a
+    word and `dim` numbers raises ConfigurationError, naming the line.
+    """
+    with _open(path) as file:
+        lines: Iterator[_Line] = ((number, line.rstrip(" \t\r\n")) for number, line in decoded_lines(file, path))
+        lines = (line for line in lines if line[1])
+        first = next(lines, None)
+        if first is not None and not _is_header(first[1], path, dim):
+            lines = itertools.chain([first], lines)
+        block = list(itertools.islice(lines, _LINES_PER_BLOCK))
+        if not block:
+            raise ConfigurationError(f"{path} holds no word vectors; expected lines of a word and {dim} numbers")
+        while block:
+            yield _parse(block, path, dim)
+            block = list(itertools.islice(lines, _LINES_PER_BLOCK))
+
+
+@contextmanager
+def _open(path: str) -> Iterator[io.BufferedReader]:
+    outer, inner = parse_embeddings_file_uri(path)
+    try:
+        local = str(cached_path(outer))
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"there is no file of word vectors {outer}") from error
+    if not zipfile.is_zipfile(local):
+        with open(local, "rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(local) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        if inner is None and len(names) == 1:
+            inner = names[0]
+        if inner not in names:
+            raise ConfigurationError(
+                f"{outer} holds {len(names)} files ({', '.join(names)}); say which of them has the vectors, such as "
+                f"({outer})#{names[0] if names else 'vectors.txt'}"
+            )
+        with archive.open(inner) as member:
+            yield io.BufferedReader(member)  # type: ignore[arg-type]
+
+
+def _is_header(line: str, path: str, dim: int) -> bool:
+    """Whether this is word2vec's first line: how many words and how many dimensions."""
+    fields = line.split(" ")
+    if dim == 1 or len(fields) != 2 or not all(field.isdecimal() for field in fields):
+        return False
+    if int(fields[1]) != dim:
+        raise ConfigurationError(
+            f"{path}, line 1: the vectors have {fields[1]} dimensions, but the embedding_dim is {dim}; set it "
+            "(ELMO_WORD_VECTORS_DIM) to what the file has"
+        )
+    return True
+
+
+def _parse(lines: List[_Line], path: str, dim: int) -> Vectors:
+    words, numbers = zip(*(_split(line, path, dim) for line in lines), strict=True)
+    try:
+        vectors = numpy.loadtxt(numbers, dtype=numpy.float32, delimiter=" ", comments=None, ndmin=2)
+    except ValueError:
+        vectors = numpy.empty((0, 0), dtype=numpy.float32)  # the reason is told below
+    # Stored in half precision too, where larger numbers would be infinite.
+    if vectors.shape != (len(words), dim) or not (numpy.abs(vectors) <= _LARGEST).all():
+        for (line_number, _), row in zip(lines, numbers, strict=True):
+            _check_numbers(row, f"{path}, line {line_number}")
+    return Vectors(list(words), vectors)
+
+
+def _split(line: _Line, path: str, dim: int) -> Tuple[str, str]:
+    """The word, and its numbers with a space between each two."""
+    word, _, numbers = line[1].partition(" ")
+    if numbers.count(" ") == dim - 1:
+        return word, numbers
+    fields = [field for field in line[1].replace("\t", " ").split(" ") if field]
+    # The words of GloVe that hold spaces are like '. . .' and 'at name@domain.com': a number would be a dimension.
+    if len(fields) <= dim or any(_is_number(field) for field in fields[1:-dim]):
+        raise ConfigurationError(
+            f"{path}, line {line[0]}: expected a word and {dim} numbers, got {len(fields) - 1} after {fields[0]!r}; "
+            "set the embedding_dim (ELMO_WORD_VECTORS_DIM) to what the file has, or correct the line"
+        )
+    return " ".join(fields[:-dim]), " ".join(fields[-dim:])
+
+
+def _check_numbers(numbers: str, place: str) -> None:
+    for field in numbers.split(" "):
+        if not _is_number(field) or not abs(float(field)) <= _LARGEST:
+            raise ConfigurationError(
+                f"{place}: {field!r} isn't a number that a word vector can have; the file must be text, with a word "
+                "and its numbers on each line"
+            )
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
