@@ -1,10 +1,12 @@
 // End-to-end coreference on CoNLL-2012, as A.6 of the ELMo paper takes it from Lee et al. (2017): everything but
 // contextual vectors.
 //
-// From their code: fixed word vectors, cased; a character CNN of 50 filters of each of the widths 3, 4 and 5 over 8-d
-// characters; a biLSTM of 200 units in each direction; feed-forwards of 2 x 150; 20-d features; spans of up to 10
-// words, 0.4 of them kept a word, 250 antecedents; dropout 0.5 on what goes into the biLSTM and 0.2 elsewhere; Adam at
-// 0.001, times 0.999 every 100 steps; gradient norm 5; one document a step, cut to 50 sentences.
+// From their code: fixed word vectors, cased, of length 1, and zeros for unknown words; a character CNN of 50 filters of
+// each of the widths 3, 4 and 5 over 8-d characters; a biLSTM of 200 units in each direction with coupled gates, learnt
+// first states and recurrent dropout; feed-forwards of 2 x 150; 20-d features; spans of up to 10 words, 0.4 of them kept
+// a word, 250 antecedents; dropout 0.5 on what goes into the biLSTM and 0.2 elsewhere; Glorot's initialisation; Adam at
+// 0.001, times 0.999 every 100 steps; gradient norm 5; one document a step, cut to 50 sentences. What differs is listed
+// in the model's docstring.
 //
 // Their word vectors are GloVe's of 300 dimensions, ELMO_WORD_VECTORS, beside Turian et al.'s of 50, ELMO_TURIAN_VECTORS;
 // either may be left out. They train about 400,000 steps, here written as epochs with early stopping.
@@ -46,12 +48,12 @@ trainer.experiment({
     text_embedder: {
       words: {
         token_embedders: {
-          tokens: words.vectors(config.word_dim, trainable=false),
+          tokens: words.vectors(config.word_dim, trainable=false) + words.scaled,
           token_characters: words.character_cnn(config.character_dim, config.num_filters, config.filter_widths),
-        } + words.turian.embedders,
+        } + { [name]: words.turian.embedders[name] + words.scaled for name in std.objectFields(words.turian.embedders) },
       },
     },
-    encoder: { type: 'elmo::lstm', hidden_size: config.encoder_dim, num_layers: 1, bidirectional: true },
+    encoder: { type: 'elmo::coupled_lstm', hidden_size: config.encoder_dim, recurrent_dropout: config.dropout },
     hidden_dim: config.hidden_dim,
     num_hidden_layers: 2,
     feature_dim: config.feature_dim,
@@ -61,6 +63,11 @@ trainer.experiment({
     max_training_sentences: 50,
     lexical_dropout: config.lexical_dropout,
     dropout: config.dropout,
+    initializer: {
+      regexes: [
+        ['(width|distance|speaker|genre)_embedding\\.weight|head_scorer\\.weight|conv_layer.*weight', 'xavier_uniform'],
+      ],
+    },
   },
   data_loader: { batch_size: 1, shuffle: true },
   trainer: trainer.resumable {

@@ -43,6 +43,8 @@ trainer.experiment({
       num_layers: config.num_layers,
       recurrent_dropout: config.recurrent_dropout,
     },
+    // AllenNLP's for any embedding.
+    initializer: { regexes: [['predicate_embedding\\.weight', 'xavier_uniform']] },
   },
 
   // The predicates of a sentence side by side, so that they share one pass of the biLM.

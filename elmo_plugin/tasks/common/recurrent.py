@@ -86,14 +86,14 @@ class RecurrentEncoder(Seq2SeqEncoder):
     def _padded(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         # Not a number at padding would spoil the weights' gradients, by way of steps that count for nothing.
         steps = inputs.masked_fill(~mask.unsqueeze(-1), 0.0).transpose(0, 1)
-        turned = _turned_round(mask.sum(dim=1), len(steps)) if self._module.bidirectional else None
+        turned = turned_round(mask.sum(dim=1), len(steps)) if self._module.bidirectional else None
         for layer in range(self._module.num_layers):
             if layer > 0:
                 steps = torch.nn.functional.dropout(steps, self._module.dropout, self.training)
             outputs = [self._direction(steps, f"l{layer}")]
             if turned is not None:
-                backward = self._direction(_gather(steps, turned), f"l{layer}_reverse")
-                outputs.append(_gather(backward, turned))
+                backward = self._direction(gather_steps(steps, turned), f"l{layer}_reverse")
+                outputs.append(gather_steps(backward, turned))
             steps = torch.cat(outputs, dim=-1)
         return steps.transpose(0, 1)
 
@@ -123,12 +123,12 @@ class GruEncoder(RecurrentEncoder):
         return torch.gru(steps, zeros, weights, True, 1, 0.0, self.training, False, False)[0]
 
 
-def _turned_round(lengths: torch.Tensor, num_tokens: int) -> torch.Tensor:
+def turned_round(lengths: torch.Tensor, num_tokens: int) -> torch.Tensor:
     """For each place, (num_tokens, batch_size), the one it changes with when sentences are turned round."""
     places = torch.arange(num_tokens, device=lengths.device).unsqueeze(1)
     turned = lengths - 1 - places
     return torch.where(turned < 0, places, turned)
 
 
-def _gather(steps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+def gather_steps(steps: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return steps.gather(0, places.unsqueeze(-1).expand(-1, -1, steps.size(-1)))

@@ -72,13 +72,15 @@ class CoreferenceResolver(TaskModel):
 
     A document's size is bounded by what its words take, not its spans or pairs: see modules.py.
 
+    Their LSTM is the encoder `elmo::coupled_lstm`, which training_configs/coref has, and their scaled word vectors and
+    initialisation are stated there, too; with other encoders this is an ordinary biLSTM.
+
     Differs from Lee et al. in:
-    - No dropout within the recurrence of the LSTM, which torch's doesn't have, but on what it gives. An `encoder` of
-      AllenNLP's type `stacked_bidirectional_lstm` with a `recurrent_dropout_probability` has it, and is slower.
     - One dropout mask a document for the values of the features, where they draw one a pair: a feature's share of the
       first layer is computed once a value.
     - The dropout mask of a span's width is drawn anew for the pairs: the spans that are kept are embedded again.
-    - The encoder's weights start as its type has it, not orthogonal; an `initializer` can change that.
+    - The biases of the feed-forwards and the CNN start as torch has it or at 0; theirs start at random within Glorot's
+      bounds, which is TensorFlow's default for any variable.
 
     Readings taken:
     - Speakers are compared at the spans' first words. Documents without speakers have one and the same.
@@ -125,6 +127,7 @@ class CoreferenceResolver(TaskModel):
         self._max_training_sentences = max_training_sentences
         self.metric = CoreferenceMetric()
         initializer(self)
+        self.pair_scorer.forget_unknown_genre()
 
     def scores(self, text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.Tensor, **_: Any) -> Scores:
         """For each document of the batch: the `spans` that were kept, and the scores of their antecedents.

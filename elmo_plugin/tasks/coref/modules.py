@@ -177,10 +177,14 @@ class PairScorer(torch.nn.Module):
         self.scorer = scorer(3 * span_dim + 3 * feature_dim)
         self.distance_embedding = torch.nn.Embedding(len(DISTANCE_BINS) + 1, feature_dim)
         self.speaker_embedding = torch.nn.Embedding(2, feature_dim)
-        # A genre that training didn't have adds nothing, rather than something random.
+        # A genre that training didn't have adds nothing, rather than something random; see `forget_unknown_genre`.
         self.genre_embedding = torch.nn.Embedding(num_genres, feature_dim, padding_idx=unknown_genre)
         self.dropout = torch.nn.Dropout(dropout)
         self._part_dims = [span_dim] * 3 + [feature_dim] * 3
+
+    def forget_unknown_genre(self) -> None:
+        """To be called after an initializer, which knows no padding."""
+        self.genre_embedding.weight.data[self.genre_embedding.padding_idx] = 0.0
 
     def forward(self, spans: torch.Tensor, features: PairFeatures, max_antecedents: int) -> torch.Tensor:
         """The scores of each span, (num_spans, dim), with each of those before it, nearest first.

@@ -38,6 +38,8 @@ class SrlTagger(Tagger):
       rescales the gradient's norm, which is the ablation `clip_by_norm` of training_configs/srl.
     - The loss of a batch is the mean over its predicates of the mean over the sentence's words, as in AllenNLP's own
       labeler, on which the paper's was built.
+    - The predicate's embedding starts uniform within Glorot's bounds (training_configs/srl/base.libsonnet), as in
+      AllenNLP's labeler; in He et al.'s code it starts at N(0, 0.01), and without an `initializer` at N(0, 1).
     - Exactly one word is marked as the predicate, even where the brackets (V*) hold several.
     - Dropout "on all hidden layers" is He et al.'s: one mask for each layer and sentence on what the layer gives, to
       its next step and to the next layer.

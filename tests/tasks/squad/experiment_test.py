@@ -81,3 +81,11 @@ def test_predictions_on_a_file_score_as_the_model_says(root, tmp_path, monkeypat
     reported = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert scores["exact_match"] == pytest.approx(100 * reported["best_validation_em"])
     assert scores["f1"] == pytest.approx(100 * reported["best_validation_f1"])
+
+
+def test_the_authors_24_epochs_are_trained_without_stopping_early(root, monkeypatch):
+    monkeypatch.chdir(root)
+    for name in ("SQUAD_TRAIN", "SQUAD_DEV"):
+        monkeypatch.setenv(f"ELMO_{name}", "anything")
+    trainer = Params.from_file("training_configs/squad/elmo.jsonnet")["trainer"]
+    assert trainer["num_epochs"] == 24 and "patience" not in trainer

@@ -124,3 +124,8 @@ def test_gradients_are_clipped_by_value_or_by_norm(monkeypatch):
         (1.0, None),
         (None, 1.0),
     ]
+
+
+def test_the_predicate_embedding_starts_within_glorots_bounds():
+    weight = Fixture("baseline").model.predicate_embedding.weight
+    assert 0 < weight.abs().max() <= math.sqrt(6 / sum(weight.shape))
