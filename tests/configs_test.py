@@ -13,8 +13,9 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model
 
-from elmo_plugin.elmo import Elmo
+from elmo_plugin.cove import MtLstm
 from elmo_plugin.settings import SETTINGS
+from elmo_plugin.text import ContextualEmbedder
 from elmo_plugin.training import BiLmVocabulary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,6 +67,21 @@ def bilm_archive(tmp_path_factory):
     return archive_model(folder)
 
 
+@pytest.fixture(scope="module")
+def cove_files(tmp_path_factory):
+    """CoVe's weights at random, in the published layout, and the word vectors that it reads."""
+    folder = tmp_path_factory.mktemp("cove")
+    layers = [layer.state_dict() for layer in MtLstm().layers]
+    state = {name.replace("_l0", f"_l{n}"): weight for n, layer in enumerate(layers) for name, weight in layer.items()}
+    torch.save(state, folder / "cove.pth")
+    (folder / "glove.txt").write_text(f"the {'0.5 ' * 300}\n")
+    return {
+        "ELMO_COVE_FILE": str(folder / "cove.pth"),
+        "ELMO_WORD_VECTORS": str(folder / "glove.txt"),
+        "ELMO_WORD_VECTORS_DIM": "300",
+    }
+
+
 @pytest.fixture
 def build(bilm_archive, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -87,7 +103,12 @@ def build(bilm_archive, tmp_path, monkeypatch):
 
 
 def placements(experiment: TrainModel):
-    return {name for module in experiment.model.modules() if isinstance(module, Elmo) for name in module.placements}
+    return {
+        name
+        for module in experiment.model.modules()
+        if isinstance(module, ContextualEmbedder)
+        for name in module.placements
+    }
 
 
 @pytest.mark.parametrize("config", BUILT)
@@ -108,8 +129,10 @@ def ablations(task):
 
 
 @pytest.mark.parametrize("task, name", [(task, name) for task in TASKS for name in ablations(task)])
-def test_the_ablation_can_be_built(build, monkeypatch, task, name):
+def test_the_ablation_can_be_built(build, monkeypatch, cove_files, task, name):
     monkeypatch.setenv("ELMO_ABLATION", name)
+    for variable, value in cove_files.items() if name.startswith("cove") else ():
+        monkeypatch.setenv(variable, value)
     experiment = build(f"training_configs/{task}/ablation.jsonnet")
     params = Params.from_file(f"training_configs/{task}/ablation.jsonnet").as_dict(quiet=True)
     assert placements(experiment) == set(params["model"]["text_embedder"]["contextual"]["placements"])

@@ -27,7 +27,7 @@ NAMES = {
     BiLmSource: ["archive", "files", "pretrained", "random"],
     BiLmSoftmax: ["adaptive", "full", "sampled"],
     Checkpointer: ["elmo::atomic"],
-    ContextualEmbedder: ["elmo", "none"],
+    ContextualEmbedder: ["cove", "elmo", "none"],
     DataLoader: ["elmo::windows"],
     DatasetReader: [
         "elmo::bilm",
@@ -65,7 +65,7 @@ NAMES = {
         "elmo::sst",
     ],
     SentenceSplitter: ["elmo::spacy"],
-    Seq2SeqEncoder: ["elmo::alternating_lstm", "elmo::gru", "elmo::lstm"],
+    Seq2SeqEncoder: ["elmo::alternating_lstm", "elmo::coupled_lstm", "elmo::gru", "elmo::lstm"],
     SpanHeads: ["chained", "linear"],
     Subcommand: [
         "bilm-export",
@@ -77,8 +77,8 @@ NAMES = {
         "elmo-score",
         "elmo-tokens",
     ],
-    TokenEmbedder: ["elmo::character_encoding", "elmo::token_embedder"],
-    TokenIndexer: ["elmo::characters"],
+    TokenEmbedder: ["elmo::character_encoding", "elmo::token_embedder", "elmo::word_vectors"],
+    TokenIndexer: ["elmo::characters", "elmo::words"],
     Tokenizer: ["elmo::spacy"],
     Trainer: ["elmo::bilm", "elmo::resumable"],
     Vocabulary: ["elmo::bilm"],

@@ -45,6 +45,7 @@ class Analysis(Registrable):
     description: ClassVar[str]
     example: ClassVar[str]
     uses_bilm: ClassVar[bool] = True
+    takes_cove: ClassVar[bool] = False  # in place of a biLM
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds the analysis' own flags."""

@@ -29,6 +29,8 @@ PAPER: Dict[str, str] = {
     "snli": "72.1 -> 16.8",
     "ner": "103.2 -> 46.3",
     "squad": "99.1 -> 43.5 (contexts), 158.2 -> 52.0 (questions)",
+    "squad_contexts": "99.1 -> 43.5",
+    "squad_questions": "158.2 -> 52.0",
     "sst": "131.5 -> 78.6",
     "srl": "92.3 (not tuned)",
     "coref": "92.3 (not tuned)",

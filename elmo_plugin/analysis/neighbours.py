@@ -21,7 +21,6 @@ from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
 from elmo_plugin.analysis.marked_sentence import MarkedSentence, parse_marked
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.analysis.wsd_data import read_sentences
-from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import numbered_lines, read_lines
 from elmo_plugin.training.corpus import find_shards
@@ -64,7 +63,7 @@ def build_index(
 ) -> TokenStore:
     """The index of a corpus at one layer, the top one unless given; see `token_store.build` for what is reused."""
     paths = find_shards(corpus)
-    layer = embedder.bilm.num_layers - 1 if layer is None else layer
+    layer = embedder.num_layers - 1 if layer is None else layer
     source = [token_store.file_identity(path) for path in paths]
     return token_store.build(folder, embedder, corpus_sentences(paths), source, [layer], dtype, batch_size)
 
@@ -273,7 +272,7 @@ class Neighbours(Analysis):
 
 def check_index(store: TokenStore, embedder: ElmoEmbedder, layer: Optional[int] = None) -> None:
     """Refuses an index of another biLM, or without the layer that is asked for."""
-    if store.identity["bilm"] != fingerprint(embedder.bilm).hex():
+    if store.identity["bilm"] != embedder.fingerprint():
         raise ConfigurationError(f"the index {store.folder} was built with another biLM than is given here")
     if len(store.layers) != 1 or layer not in (None, store.layers[0]):
         raise ConfigurationError(f"the index {store.folder} has the layers {store.layers}, not {layer}")

@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 MAJORITY = "most frequent tag"
 WORD_MAJORITY = "each word's most frequent tag"
 # Accuracy on the Penn Treebank's test set, Table 6.
-PAPER = {layer_name(1): 0.973, layer_name(2): 0.968}
+PAPER = {
+    layer_name(1): 0.973,
+    layer_name(2): 0.968,
+    layer_name(1, "CoVe"): 0.933,
+    layer_name(2, "CoVe"): 0.928,
+}
 
 _UNKNOWN_TAG = -1
 
@@ -188,7 +193,7 @@ def compare_layers(
         cuda_device=embedder.cuda_device,
     )
     for layer, tags in zip(train_store.layers, predict(probes, test_store), strict=True):
-        systems[layer_name(layer)] = accuracy(gold == tags, is_unseen)
+        systems[layer_name(layer, embedder.name)] = accuracy(gold == tags, is_unseen)
     sizes = {
         "train_tokens": len(train_store),
         "test_tokens": len(test_store),
@@ -200,6 +205,7 @@ def compare_layers(
 
 @Analysis.register("pos")
 class PartsOfSpeech(Analysis):
+    takes_cove = True
     help = "part-of-speech tags by a linear classifier on each layer (Table 6)"
     description = (
         "Trains a linear classifier on the vectors of each of the frozen biLM's layers, and prints their accuracies "
@@ -299,7 +305,7 @@ def draw(figure: "Figure", systems: Dict[str, Accuracy]) -> None:
             axes.annotate(
                 f"{value:.1f}", (place, value), (7, 0), textcoords="offset points", va="center", fontsize="small"
             )
-        axes.set_xticks(places, [layer.removeprefix("biLM, ") for layer in layers])
+        axes.set_xticks(places, [layer.partition(", ")[2] for layer in layers])
         axes.set_xlim(-0.5, len(layers) - 0.3)
         axes.set_title(title, fontsize="medium")
         axes.margins(y=0.2)

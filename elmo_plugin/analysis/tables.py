@@ -23,6 +23,6 @@ def percent(share: Optional[float], digits: int = 1) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f}"
 
 
-def layer_name(layer: int) -> str:
-    """What a biLM's layer is called in tables and pictures."""
-    return "biLM, token layer" if layer == 0 else f"biLM, layer {layer}"
+def layer_name(layer: int, model: str = "biLM") -> str:
+    """What a layer of a biLM, or of another model, is called in tables and pictures."""
+    return f"{model}, token layer" if layer == 0 else f"{model}, layer {layer}"

@@ -24,7 +24,6 @@ import numpy
 from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.bilm.cache import fingerprint
 from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import PathOrStr, read_lines, replacing
 from elmo_plugin.progress import LOCK_NAME, Record, only_process
@@ -155,11 +154,11 @@ def build(
     if dtype not in DTYPES:
         raise ConfigurationError(f"vectors are kept as one of {', '.join(DTYPES)}, not {dtype!r}")
     folder = Path(folder)
-    layers = list(range(embedder.bilm.num_layers)) if layers is None else list(layers)
+    layers = list(range(embedder.num_layers)) if layers is None else list(layers)
     for layer in layers:
-        if not 0 <= layer < embedder.bilm.num_layers:
-            raise ConfigurationError(f"the biLM has the layers 0 to {embedder.bilm.num_layers - 1}, not {layer}")
-    identity = {"bilm": fingerprint(embedder.bilm).hex(), "source": source, "layers": layers, "dtype": dtype}
+        if not 0 <= layer < embedder.num_layers:
+            raise ConfigurationError(f"the biLM has the layers 0 to {embedder.num_layers - 1}, not {layer}")
+    identity = {"bilm": embedder.fingerprint(), "source": source, "layers": layers, "dtype": dtype}
     try:
         with only_process(folder):
             if not (folder / STORE).exists():
@@ -214,7 +213,7 @@ def _write(
     lengths = numpy.fromfile(folder / LENGTHS, dtype=_LENGTH)
     if not len(lengths):
         raise ConfigurationError(f"there is no sentence to index in {folder}")
-    sizes = {"num_tokens": int(lengths.sum(dtype=numpy.int64)), "dim": embedder.bilm.get_output_dim()}
+    sizes = {"num_tokens": int(lengths.sum(dtype=numpy.int64)), "dim": embedder.dim}
     with replacing(folder / STORE) as temporary:
         temporary.write_text(json.dumps({"identity": identity, **sizes}, indent=2) + "\n", encoding="utf-8")
     record.path.unlink()

@@ -9,6 +9,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.bilm import loading
 from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED
+from elmo_plugin.cove import CoveEmbedder
 from elmo_plugin.embedding import ElmoEmbedder
 
 INTERRUPTED = 130
@@ -28,8 +29,21 @@ def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cuda-device", type=int, default=-1, metavar="ID", help="the GPU to run on; -1 is the CPU")
 
 
+def add_cove_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --cove and --word-vectors, by which `open_embedder` opens CoVe in place of a biLM."""
+    group = parser.add_argument_group("CoVe, in place of the biLM")
+    group.add_argument("--cove", metavar="FILE", help="its weights, wmtlstm-8f474287.pth, a path or a URL")
+    group.add_argument(
+        "--word-vectors", metavar="FILE", help="and the GloVe vectors that it reads, glove.840B.300d.txt"
+    )
+
+
 def open_embedder(arguments: argparse.Namespace) -> ElmoEmbedder:
-    """Loads the biLM that the flags of `add_bilm_arguments` name."""
+    """Loads the biLM that the flags of `add_bilm_arguments` name, or CoVe if those of `add_cove_arguments` do."""
+    if getattr(arguments, "cove", None) is not None:
+        if arguments.word_vectors is None:
+            raise ConfigurationError("--cove reads word vectors: name them by --word-vectors glove.840B.300d.txt")
+        return CoveEmbedder(arguments.cove, arguments.word_vectors, arguments.cuda_device)
     return ElmoEmbedder(
         loading.load(arguments.bilm, arguments.options_file, arguments.weight_file),
         cuda_device=arguments.cuda_device,

@@ -9,7 +9,7 @@ from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.analysis import Analysis, require_plots
-from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
+from elmo_plugin.commands.arguments import add_bilm_arguments, add_cove_arguments, one_line_errors, open_embedder
 
 
 @Subcommand.register("elmo-analyze")
@@ -43,6 +43,8 @@ def _add_analysis(parsers: argparse._SubParsersAction, name: str) -> None:
     analysis.add_arguments(parser)
     if analysis.uses_bilm:
         add_bilm_arguments(parser)
+        if analysis.takes_cove:
+            add_cove_arguments(parser)
         parser.add_argument("--batch-size", type=int, default=64, help="sentences the biLM reads at a time")
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="the folder for NAME.json, NAME.txt and NAME.png"

@@ -53,7 +53,7 @@ class Elmo(ContextualEmbedder):
             bilm.requires_grad_(False).eval()
         self.placements = tuple(placements)
         self.indexers = (indexer,)
-        weights = _fixed_weights(layers, bilm.num_layers)
+        weights = fixed_weights(layers, bilm.num_layers)
         self.mixes = torch.nn.ModuleDict(
             {placement: ScalarMix(bilm.num_layers, layer_norm, gamma, weights) for placement in placements}
         )
@@ -97,12 +97,13 @@ class Elmo(ContextualEmbedder):
             return self.cache.run(self.bilm, character_ids) if self._has_trained else self.bilm(character_ids)
 
 
-def _fixed_weights(layers: Layers, num_layers: int) -> Optional[List[float]]:
+def fixed_weights(layers: Layers, num_layers: int) -> Optional[List[float]]:
+    """The weights that `layers` stands for, one a layer; None if they are learned."""
     if not isinstance(layers, str):
         return list(layers)
     one_layer = {"top": num_layers - 1, "tokens": 0}
     if layers in one_layer:
         return [float(index == one_layer[layers]) for index in range(num_layers)]
     if layers != "all":
-        raise ConfigurationError(f'ELMo\'s layers must be "all", "top", "tokens" or a list of weights, not {layers!r}')
+        raise ConfigurationError(f'layers must be "all", "top", "tokens" or a list of weights, not {layers!r}')
     return None

@@ -53,6 +53,26 @@ class ElmoEmbedder:
         self.bilm = self.bilm.to(device)
         self._mapping = CharacterMapping(self.bilm.options.max_characters_per_token)
 
+    name = "biLM"  # what tables call it
+
+    @property
+    def num_layers(self) -> int:
+        return self.bilm.num_layers
+
+    @property
+    def dim(self) -> int:
+        return self.bilm.get_output_dim()
+
+    @property
+    def stateful(self) -> bool:
+        return self.bilm.stateful
+
+    def fingerprint(self) -> str:
+        """A digest of all that the vectors depend on but the sentence."""
+        from elmo_plugin.bilm.cache import fingerprint  # which brings AllenNLP with it
+
+        return fingerprint(self.bilm).hex()
+
     def batch_to_embeddings(self, batch: List[List[str]]) -> Tuple[torch.Tensor, torch.Tensor]:
         """Tensors of a batch: vectors, (batch_size, layers, longest, dim), and mask, (batch_size, longest)."""
         longest = max((len(sentence) for sentence in batch), default=0)
@@ -104,7 +124,7 @@ class ElmoEmbedder:
         """
         if batch_size < 1 or look_ahead < 1:
             raise ValueError(f"batch_size and look_ahead have to be at least 1, got {batch_size} and {look_ahead}")
-        if self.bilm.stateful:
+        if self.stateful:
             for batch in _groups(sentences, batch_size):
                 yield from self._embed_together(batch)
             return

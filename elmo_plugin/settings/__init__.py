@@ -61,6 +61,7 @@ _TABLE: List[Setting] = [
     Setting(
         "ELMO_TURIAN_VECTORS", "", "Turian et al.'s 50-d vectors, which coreference has beside the others; empty: none"
     ),
+    Setting("ELMO_COVE_FILE", "", "CoVe's weights, wmtlstm-8f474287.pth, for experiments with CoVe in ELMo's place"),
     *_data("NER", "the CoNLL-2003 training file (eng.train)", "the CoNLL-2003 development file (eng.testa)"),
     *_data("SST", "the SST training trees (train.txt)", "the SST development trees (dev.txt)"),
     *_data("SNLI", "snli_1.0_train.jsonl", "snli_1.0_dev.jsonl"),

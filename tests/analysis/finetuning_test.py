@@ -7,6 +7,7 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from allennlp.data import DatasetReader
 from allennlp.models import Model
 from allennlp.models.archival import archive_model
 
@@ -132,3 +133,19 @@ def test_the_command_writes_json_table_and_picture(tmp_path, configs, fake_train
     report.write(tmp_path / "out", "finetuning")
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".json", ".png", ".txt"]
     assert set(report.results) == {"ner", "sst"}
+
+
+def test_squads_contexts_and_questions_can_be_tuned_on_apart(root, monkeypatch):
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("ELMO_BILM", "any.tar.gz")
+    monkeypatch.setenv("ELMO_SQUAD_TRAIN", "fixtures/data/squad/train.json")
+    monkeypatch.setenv("ELMO_SQUAD_DEV", "fixtures/data/squad/dev.json")
+    texts = {}
+    for task in ("squad", "squad_contexts", "squad_questions"):
+        monkeypatch.setenv("ELMO_FINETUNE_TASK", task)
+        params = Params.from_file("training_configs/bilm/finetune.jsonnet")
+        reader = DatasetReader.from_params(params["dataset_reader"])
+        texts[task] = [" ".join(words) for words in reader.sentences(params["validation_data_path"])]
+    assert all(text.endswith("?") for text in texts["squad_questions"])
+    assert not any(text.endswith("?") for text in texts["squad_contexts"])
+    assert sorted(texts["squad_contexts"] + texts["squad_questions"]) == sorted(texts["squad"])

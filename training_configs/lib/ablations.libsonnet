@@ -1,5 +1,6 @@
 // The paper's ablations, by name: each is what it changes in a task's elmo.jsonnet. <task>/ablation.jsonnet trains the one that
 // ELMO_ABLATION names; `allennlp elmo-analyze ablations` trains a table of them.
+local cove = import 'cove.libsonnet';
 local elmo = import 'elmo.libsonnet';
 local settings = import 'settings.libsonnet';
 local trainer = import 'trainer.libsonnet';
@@ -19,6 +20,10 @@ local common = {
   token_layer_only: elmo.token_layer_only + elmo.placements(['input']) + elmo.without_word_vectors,
   without_word_vectors: elmo.without_word_vectors,
 
+  // Section 5.1: CoVe in ELMo's place, its second biLSTM alone or all its layers.
+  cove: cove.instead_of_elmo('top'),
+  cove_all_layers: cove.instead_of_elmo('all'),
+
   // A.2: without the scale gamma.
   gamma_off: elmo.gamma_off,
   top_layer_only_gamma_off: elmo.top_layer_only + elmo.gamma_off,
@@ -28,6 +33,10 @@ local common = {
 };
 
 local own = {
+  snli: {
+    // ELMo's vectors have no dropout of their own beside that at the input of each LSTM.
+    single_dropout: elmo.dropout(0.0),
+  },
   squad: {
     // The end's head reads the start's, as in the baseline's own paper.
     chained_heads: { local config = self, model+: { heads: { type: 'chained', encoder: config.bigru } } },
