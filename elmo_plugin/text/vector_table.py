@@ -7,6 +7,7 @@ from typing import IO, Any, Iterable, List, NamedTuple, Optional
 
 import numpy
 
+from elmo_plugin.errors import ConfigurationError
 from elmo_plugin.files import PathOrStr, replacing
 
 _KEY_BYTES = 8
@@ -62,9 +63,18 @@ class VectorTable:
 
     @classmethod
     def open(cls, folder: Path, digest: str, dim: int) -> "VectorTable":
-        files = _Files(folder, digest)
-        keys, rows = numpy.load(files.index)
-        vectors = numpy.memmap(files.vectors, dtype=numpy.float16, mode="r").reshape(-1, dim)
+        """A table in a folder, which may be a stranger's: one that is damaged raises ConfigurationError."""
+        try:
+            bytes.fromhex(digest)  # which no path is
+            files = _Files(folder, digest)
+            keys, rows = numpy.load(files.index)
+            vectors = numpy.memmap(files.vectors, dtype=numpy.float16, mode="r").reshape(-1, dim)
+            if not len(keys) or not (0 <= rows.min() and rows.max() < len(vectors)):
+                raise ValueError(f"{len(keys)} words don't belong to {len(vectors)} vectors")
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"the word vectors {digest!r} in {folder} are damaged ({error}); get the archive anew, or train again"
+            ) from error
         return cls(keys, rows, vectors, digest)
 
 

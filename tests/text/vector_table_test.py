@@ -1,5 +1,6 @@
 import numpy
 import pytest
+from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.text.vector_table import TableBuilder, VectorTable, word_key
 
@@ -57,3 +58,22 @@ def test_vectors_are_kept_in_half_precision():
         builder.add(["pi"], numpy.array([[3.14159274]], dtype=numpy.float32))
         (vector,) = builder.finish().find_words(["pi"]).vectors
     assert vector.dtype == numpy.float32 and abs(vector[0] - 3.14159274) < 3.2 * 2**-11
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:-2])
+
+
+@pytest.mark.parametrize("spoil", [cut, lambda file: file.unlink(), lambda file: file.write_bytes(b"")])
+@pytest.mark.parametrize("pattern", ["*.float16", "*.npy"])
+def test_a_damaged_table_is_refused(table, tmp_path, spoil, pattern):
+    table.save(tmp_path)
+    (file,) = tmp_path.glob(pattern)
+    spoil(file)
+    with pytest.raises(ConfigurationError, match=f"the word vectors '{table.digest}' in .* are damaged"):
+        VectorTable.open(tmp_path, table.digest, 2)
+
+
+def test_a_table_is_named_by_its_digest_and_never_by_a_path(tmp_path):
+    with pytest.raises(ConfigurationError, match="the word vectors '../other' in .* are damaged"):
+        VectorTable.open(tmp_path, "../other", 2)
