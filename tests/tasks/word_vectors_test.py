@@ -49,8 +49,8 @@ def vectors_of(archive, *words):
 def test_an_archive_and_an_ensemble_of_two_know_words_that_training_did_not_have(vectors_file, tmp_path):
     overrides = {"trainer.num_epochs": 1, "model.text_embedder.words.token_embedders.tokens.trainable": False}
     archives = [tmp_path / str(seed) / "model.tar.gz" for seed in range(2)]
-    with logging_as_before():
-        for seed, archive in enumerate(archives):
+    for seed, archive in enumerate(archives):
+        with logging_as_before():
             train_model_from_file("fixtures/ner/baseline.jsonnet", archive.parent, {**overrides, "pytorch_seed": seed})
     vectors_file.unlink()
     expected = torch.tensor([[1.0, 2, 3, 4], [5, 6, 7, 8], [4, 3, 2, 1]])
