@@ -27,15 +27,15 @@ def measure() -> Dict[str, Any]:
     from training_steps import EXPERIMENTS, count_step
 
     before = json.loads(BEFORE.read_text(encoding="utf-8"))
-    points, waits = [], {}
+    points, waits = [], []
     with PretendGpu() as gpu:
         for name in EXPERIMENTS:
             counts = count_step(gpu, name)
             now = {**counts, "forward": sum(counts["forward"].values()), "waits": sum(counts["waits"].values())}
             columns = ("forward", "backward", "update", "waits")
             points.append({"value": name, **{each: f"{before[name][each]} -> {now[each]}" for each in columns}})
-            waits.update({f"{name} waits in {place}": number for place, number in counts["waits"].items()})
-    return {"a step of, before and now": points, **waits}
+            waits += [{"value": name, "waits in": place, "times": times} for place, times in counts["waits"].items()]
+    return {"a step of, before -> now": points, "a step of": waits}
 
 
 def main() -> None:

@@ -207,6 +207,8 @@ class _Calls(TorchFunctionMode):
             return self._backward(args[0], **kwargs)
         if name in ("lstm", "gru"):
             return self._one_kernel(func, args) if self._gpu.calls[-1] else func(*args, **kwargs)
+        if name == "get_device":
+            return 0 if is_on_gpu(args[0]) else -1
         if name == "cuda":
             return self._move(args[0], GPU)
         if name == "cpu":

@@ -17,6 +17,7 @@ def test_tensors_are_where_they_were_put(gpu):
     for tensor in (torch.ones(2), on_gpu.cpu(), on_gpu.to("cpu"), torch.tensor(on_gpu.tolist())):
         assert tensor.is_cpu and tensor.device.type == "cpu"
     assert copy.deepcopy(on_gpu).is_cuda
+    assert on_gpu.get_device() == 0 and torch.ones(2).get_device() == -1
 
 
 def test_modules_move_with_their_gradients(gpu):

@@ -13,6 +13,7 @@ class Accuracy(Metric):
     """
 
     supports_distributed = True
+    _counts: torch.Tensor  # of labels that were right and that were wrong
 
     def __init__(self) -> None:
         self.reset()
@@ -30,4 +31,4 @@ class Accuracy(Metric):
         return {"accuracy": num_right / max(1, num_right + num_wrong)}
 
     def reset(self) -> None:
-        self._counts = torch.zeros(2, dtype=torch.long)  # right and wrong
+        self._counts = torch.zeros(2, dtype=torch.long)
