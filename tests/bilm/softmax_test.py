@@ -200,7 +200,7 @@ class Predicting(torch.nn.Module):
 
 def _train_a_share(rank: int, sparse: bool, num_positions, folder) -> None:
     store = torch.distributed.FileStore(str(folder / f"store {sparse}"), 2)
-    timeout = datetime.timedelta(seconds=60)
+    timeout = datetime.timedelta(seconds=300)
     torch.distributed.init_process_group("gloo", store=store, world_size=2, rank=rank, timeout=timeout)
     model, num_bytes = Predicting(sparse), [0]
     if rank and sparse:
