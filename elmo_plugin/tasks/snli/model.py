@@ -79,7 +79,7 @@ class Esim(Classifier):
     def scores(self, premise: TextFieldTensors, hypothesis: TextFieldTensors, **_: Any) -> Scores:
         """The distribution over labels, and the two alignments."""
         embedded_premise, embedded_hypothesis = self.text_embedder(premise), self.text_embedder(hypothesis)
-        self._check_lengths(*embedded_premise.mask.shape, embedded_hypothesis.mask.size(1))
+        self._check_lengths(embedded_premise.mask, embedded_hypothesis.mask)
         # Shape: (batch_size, length, encoding_dim), each; [h_k; ELMo_k] where configured.
         encoded_premise, encoded_hypothesis = self._encode(embedded_premise), self._encode(embedded_hypothesis)
         premise_mask, hypothesis_mask = embedded_premise.mask, embedded_hypothesis.mask
@@ -124,7 +124,8 @@ class Esim(Classifier):
                 readable[name] = _without_padding(readable[name], rows, columns)
         return readable
 
-    def _check_lengths(self, batch_size: int, premise_length: int, hypothesis_length: int) -> None:
+    def _check_lengths(self, premise_mask: torch.Tensor, hypothesis_mask: torch.Tensor) -> None:
+        (batch_size, premise_length), hypothesis_length = premise_mask.shape, hypothesis_mask.size(1)
         num_weights = batch_size * premise_length * hypothesis_length
         if num_weights > self._max_attention_weights:
             raise ConfigurationError(

@@ -195,8 +195,10 @@ def _frames(rows: _Rows, columns: List[List[Span]]) -> List[Frame]:
 
 
 def _predicate(spans: List[Span], with_frameset: Optional[int]) -> Optional[int]:
-    """The word with the frameset, if V doesn't say that it is another one."""
-    marked = [index for span in spans if span.type == PREDICATE for index in range(span.start, span.end)]
-    if with_frameset is not None and (with_frameset in marked or not marked):
-        return with_frameset
-    return min(marked, default=None)
+    """The word with the frameset, unless V is elsewhere. V may have two pieces, `(V*) * (C-V*)`: "flip - flopped"."""
+    verbs = [span for span in spans if span.type == PREDICATE]
+    pieces = [span for span in spans if span.type == CONTINUATION + PREDICATE]
+    if with_frameset is not None:
+        if not verbs or any(span.start <= with_frameset < span.end for span in [*verbs, *pieces]):
+            return with_frameset
+    return min((span.start for span in verbs), default=None)

@@ -115,6 +115,11 @@ def test_a_frameset_elsewhere_than_v_isnt_the_columns(write):
     assert next(read_sentences(write(text))).frames[0].predicate_index == 1
 
 
+def test_a_frameset_may_stand_at_the_second_piece_of_v(write):
+    text = line("flip", "(V*)") + line("-", "*") + line("flopped", "(C-V*)", frameset="01")
+    assert next(read_sentences(write(text))).frames == [Frame(2, ["B-V", "O", "B-C-V"])]
+
+
 def test_an_empty_column_without_frameset_is_passed_over_and_counted(write, caplog):
     path = write(ADA_MET_BO + "\n" + line("Yes", "*") + "\n" + line("Ada", "(ARG0*)", "*") + line("met", "(V*)", "*"))
     assert [len(sentence.frames) for sentence in read_sentences(path)] == [1, 0, 1]
