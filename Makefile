@@ -10,6 +10,7 @@ PYTHON ?= $(or $(shell for name in python3.11 python3; do $$name --version >/dev
 PYTEST_ARGS =
 
 VENV := .venv
+DOCS_VENV := .venv-docs
 BIN := $(VENV)/bin
 # Written last, by a complete installation: where it was made and with which Python.
 STAMP := $(VENV)/.installed
@@ -17,7 +18,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 REQUIREMENTS := requirements/living.txt requirements/archived.txt requirements/dev.txt
 
-.PHONY: help install demo test checks lint format-check types format fixtures bench fuzz results results-quick clean FORCE
+.PHONY: help install demo test checks lint format-check types format fixtures bench fuzz results results-quick docs clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -64,8 +65,20 @@ results-quick: install  ## Train the six tasks with small budgets, about an hour
 results: install  ## Train the six tasks for hours and write RESULTS.md; goes on where it was interrupted
 	@$(BIN)/python results/run.py --setting full
 
+docs: install $(DOCS_VENV)/.installed  ## Build the documentation into build/docs; warnings are errors
+	@rm -rf docs/reference build/docs
+	@$(BIN)/python docs/generate.py docs/reference
+	@$(DOCS_VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	@echo "The documentation is in build/docs/index.html"
+
+$(DOCS_VENV)/.installed: requirements/docs.txt
+	@rm -rf $(DOCS_VENV)
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip -qq --disable-pip-version-check --no-input install -r requirements/docs.txt
+	@touch $@
+
 clean:  ## Remove .venv, caches and builds
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) docs/reference build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---- The environment ----

@@ -1,7 +1,7 @@
 """Writes the reference pages of the documentation from the code itself: `python docs/generate.py FOLDER`.
 
-Every registered name with its config keys, every command with its flags, every variable, and the Python API. `make docs`
-runs it before each build, so the pages can't go stale; tests/docs_test.py holds them against the registry.
+Every registered name with its config keys, every command with its flags, every variable, and the Python API. `make
+docs` runs it before each build, so the pages can't go stale; tests/docs_test.py holds them against the registry.
 """
 
 import argparse
@@ -13,9 +13,10 @@ import typing
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
 
-import elmo_plugin.plugin  # noqa: F401  (registers everything)
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common import Lazy, Registrable
+
+import elmo_plugin.plugin  # noqa: F401  (registers everything)
 from elmo_plugin import ElmoEmbedder
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.elmo.elmo import Elmo
@@ -24,6 +25,9 @@ from elmo_plugin.settings import SETTINGS
 
 # What a config can't give: AllenNLP hands these over.
 HANDED_OVER = {"self", "vocab", "serialization_dir", "args", "kwargs", "extras"}
+_ANY_NUMBER = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+# What isn't named in configs: these are subcommands of the command line, which have a page of their own.
+COMMANDS = {"Subcommand", "Analysis"}
 API = [ElmoEmbedder, ElmoVectorizer, BiLm, Elmo]
 
 
@@ -38,7 +42,12 @@ def main() -> None:
 
 def pages() -> Dict[str, str]:
     """The text of each page by its file name."""
-    return {"names.md": names_page(), "commands.md": commands_page(), "variables.md": variables_page(), "api.md": api_page()}
+    return {
+        "names.md": names_page(),
+        "commands.md": commands_page(),
+        "variables.md": variables_page(),
+        "api.md": api_page(),
+    }
 
 
 # ---- Registered names ----
@@ -48,13 +57,13 @@ def registered() -> Iterator[Tuple[type, str, type, str]]:
     """Each name of ours: what it is a kind of, the name, its class, and the name of its constructor."""
     for kind, by_name in sorted(Registrable._registry.items(), key=lambda item: item[0].__name__):
         for name, (cls, constructor) in sorted(by_name.items()):
-            if cls.__module__.startswith("elmo_plugin") and kind is not Subcommand:
+            if cls.__module__.startswith("elmo_plugin") and kind.__name__ not in COMMANDS:
                 yield kind, name, cls, constructor or "__init__"
 
 
 def names_page() -> str:
     parts = [
-        "# Registered names",
+        "(reference-names)=\n# Registered names",
         "What a config can name by `type`, with the keys that each takes. A key without a default has to be given. "
         "What AllenNLP hands over by itself, the vocabulary for instance, isn't listed.",
     ]
@@ -87,7 +96,10 @@ def keys_of(cls: type, constructor: str) -> List[inspect.Parameter]:
     for each in classes:
         parameters = inspect.signature(getattr(each, constructor)).parameters.values()
         for parameter in parameters:
-            if parameter.name not in HANDED_OVER and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            if parameter.name not in HANDED_OVER and parameter.kind not in (
+                parameter.VAR_KEYWORD,
+                parameter.VAR_POSITIONAL,
+            ):
                 found.setdefault(parameter.name, parameter)
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
@@ -113,8 +125,10 @@ def type_name(annotation: Any) -> str:
 def _default(value: Any) -> str:
     if isinstance(value, Lazy):
         return getattr(value._constructor, "__self__", value._constructor).__name__
-    if value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
-        return {None: "null", True: "true", False: "false"}.get(value if isinstance(value, (bool, type(None))) else 0.5, repr(value))
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float, str, list, tuple, dict)):
+        return repr(value)
     return type(value).__name__
 
 
@@ -152,7 +166,7 @@ def _subcommands(parser: argparse.ArgumentParser) -> Dict[str, argparse.Argument
 def _command(name: str, parser: argparse.ArgumentParser, level: int) -> List[str]:
     parts = [f"{'#' * level} `{name}`", _cell(parser.description or "", in_table=False)]
     if parser.epilog:
-        parts.append(f"```text\n{parser.epilog.removeprefix('example: ')}\n```")
+        parts.append(f"```text\n{re.sub('^examples?: ', '', parser.epilog)}\n```")
     rows = [_flag_row(action) for action in parser._actions if _is_flag(action)]
     if rows:
         parts.append(_table(["argument", "default", "meaning"], rows))
@@ -162,7 +176,9 @@ def _command(name: str, parser: argparse.ArgumentParser, level: int) -> List[str
 
 
 def _is_flag(action: argparse.Action) -> bool:
-    return not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)) and action.help != argparse.SUPPRESS
+    return (
+        not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)) and action.help != argparse.SUPPRESS
+    )
 
 
 def _flag_row(action: argparse.Action) -> List[str]:
@@ -181,12 +197,14 @@ def _help_values(action: argparse.Action) -> Dict[str, Any]:
 
 
 def variables_page() -> str:
-    rows = [[f"`{each.name}`", f"`{each.default}`" if each.default else "", _cell(each.help)] for each in SETTINGS.values()]
+    rows = [
+        [f"`{each.name}`", f"`{each.default}`" if each.default else "", _cell(each.help)] for each in SETTINGS.values()
+    ]
     intro = (
         "What training configs and commands read from the environment. `python -m elmo_plugin.settings` prints them "
         "with their present values. An empty default means that the variable isn't set."
     )
-    return _page(["# Variables", intro, _table(["variable", "default", "set it to"], rows)])
+    return _page(["(reference-variables)=\n# Variables", intro, _table(["variable", "default", "set it to"], rows)])
 
 
 def api_page() -> str:
@@ -194,14 +212,19 @@ def api_page() -> str:
     for cls in API:
         parts += [f"## `{cls.__module__.split('.')[0]}`: `{cls.__name__}`", _where(cls), _prose(inspect.getdoc(cls))]
         for name, member in _public_methods(cls):
-            parts += [f"### `{cls.__name__}.{name}`", f"```text\n{name}{_signature(member)}\n```", _prose(inspect.getdoc(member))]
+            parts += [
+                f"### `{cls.__name__}.{name}`",
+                f"```text\n{name}{_signature(member)}\n```",
+                _prose(inspect.getdoc(member)),
+            ]
     return _page(parts)
 
 
 def _public_methods(cls: type) -> Iterator[Tuple[str, Any]]:
     for name, member in vars(cls).items():
         member = getattr(member, "__func__", member)
-        if (not name.startswith("_") or name == "__init__") and inspect.isfunction(member) and inspect.getdoc(member):
+        is_public = inspect.isfunction(member) and not name.startswith("_")
+        if name == "__init__" or (is_public and member.__doc__):
             yield name, member
 
 
@@ -227,9 +250,7 @@ def _prose(text: Any) -> str:
 def _escape_markup(text: str) -> str:
     """What looks like HTML or MyST markup is shown as it stands, outside of code."""
     pieces = re.split(r"(`[^`]*`)", text)
-    return "".join(
-        piece if piece.startswith("`") else re.sub(r"([<>*_$\[\]{}])", r"\\\1", piece) for piece in pieces
-    )
+    return "".join(piece if piece.startswith("`") else re.sub(r"([<>*_$\[\]{}])", r"\\\1", piece) for piece in pieces)
 
 
 def _cell(text: str, in_table: bool = True) -> str:

@@ -10,16 +10,18 @@ from typing import Optional
 
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
+from allennlp.models.archival import load_archive
 from allennlp.predictors import Predictor
 
 from elmo_plugin.analysis.neighbours import check_index
 from elmo_plugin.analysis.token_store import TokenStore
+from elmo_plugin.bilm import softmax_file
 from elmo_plugin.bilm.predictor import BiLmPredictor
 from elmo_plugin.bilm.pretrained import SHIPPED
 from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
 from elmo_plugin.demo_page import Shown
 from elmo_plugin.demo_page.recogniser import recogniser_archive
-from elmo_plugin.demo_page.task_models import open_predictor, open_tasks
+from elmo_plugin.demo_page.task_models import open_tasks
 from elmo_plugin.demo_page.texts import MAX_CHARACTERS
 
 _RECOGNISER_NOTE = (
@@ -52,7 +54,7 @@ class ElmoDemo(Subcommand):
         subparser.add_argument(
             "--language-model",
             metavar="FILE",
-            help="model.tar.gz of a trained biLM with its softmax; it gives the vectors too, unless --bilm does",
+            help="a trained biLM with its softmax, model.tar.gz or folder; it gives the vectors too unless --bilm does",
         )
         add_bilm_arguments(subparser)
         subparser.add_argument(
@@ -122,14 +124,16 @@ def _open(arguments: argparse.Namespace) -> Shown:
 
 
 def _language_model(arguments: argparse.Namespace) -> Optional[Predictor]:
-    archive_file = arguments.language_model
-    if archive_file is None:
-        return None
-    predictor, _ = open_predictor(archive_file, arguments.cuda_device)
-    if not isinstance(predictor, BiLmPredictor):
+    """The model of --language-model, or of the biLM's own folder; none where that has no softmax."""
+    if arguments.language_model is not None:
+        archive = load_archive(arguments.language_model, cuda_device=arguments.cuda_device)
+    else:
+        archive = softmax_file.open_archive(arguments.bilm or SHIPPED)
+    predictor = None if archive is None else Predictor.from_archive(archive)
+    if predictor is not None and not isinstance(predictor, BiLmPredictor):
         raise ConfigurationError(
-            f"--language-model {archive_file}: this archive's predictor is a {type(predictor).__name__}; it has to be "
-            "that of a trained biLM (model elmo::bilm)"
+            f"--language-model {arguments.language_model}: this archive's predictor is a {type(predictor).__name__}; "
+            "it has to be that of a trained biLM (model elmo::bilm)"
         )
     return predictor
 
