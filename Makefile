@@ -16,9 +16,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Errors only: pip's warnings are about the caller's own pip settings.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
-REQUIREMENTS := requirements/living.txt requirements/archived.txt requirements/dev.txt
+REQUIREMENTS := requirements/living.txt requirements/archived.txt requirements/dev.txt requirements/demo.txt
 
-.PHONY: help install demo test checks lint format-check types format fixtures bench fuzz results results-quick docs clean FORCE
+.PHONY: help install demo page test checks lint format-check types format fixtures bench fuzz results results-quick docs clean FORCE
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -30,6 +30,9 @@ install: $(STAMP)  ## Create .venv with everything in it; does nothing when that
 
 demo: install  ## Train, evaluate and predict on the small data in fixtures/
 	@$(BIN)/python demo/run.py
+
+page: install  ## Open a page in the browser to try things on
+	@$(BIN)/allennlp elmo-demo $(ARGS)
 
 test: install  ## Run the tests
 	@# One thread a process: the processes are as many as the cores.
@@ -97,8 +100,8 @@ $(STAMP): $(REQUIREMENTS) setup.cfg setup.py pyproject.toml elmo_plugin_startup.
 			"Name an interpreter: make $(or $(MAKECMDGOALS),install) PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "Creating $(VENV) with $$($(PYTHON) --version)"
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
-	@echo "Installing the packages in requirements/living.txt and requirements/dev.txt (a few minutes)"
-	@$(PIP) install -r requirements/living.txt -r requirements/dev.txt
+	@echo "Installing the packages in requirements/living.txt, dev.txt and demo.txt (a few minutes)"
+	@$(PIP) install -r requirements/living.txt -r requirements/dev.txt -r requirements/demo.txt
 	@echo "Installing the packages in requirements/archived.txt without the dependencies they ask for"
 	@$(PIP) install --no-deps -r requirements/archived.txt
 	@echo "Installing the plugin itself, editable"

@@ -1,2 +1,2 @@
 // training_configs/ner/elmo.jsonnet on few sentences; ELMO_TRAIN_FRACTION says how few.
-(import '../training_configs/ner/ablations/fraction.jsonnet') + (import 'few_sentences.libsonnet')
+(import '../training_configs/ner/elmo.jsonnet') + (import 'few_sentences.libsonnet')

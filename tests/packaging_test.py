@@ -152,7 +152,7 @@ def test_the_package_and_setup_cfg_name_the_same_version(settings: configparser.
     assert f"\nversion: {elmo_plugin.__version__}\n" in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["archived.txt", "dev.txt", "living.txt"])
+@pytest.mark.parametrize("name", ["archived.txt", "demo.txt", "dev.txt", "docs.txt", "living.txt"])
 def test_requirement_files_hold_exact_public_versions_and_nothing_else(name: str) -> None:
     lines = (REPOSITORY / "requirements" / name).read_text().splitlines()
     requirements = [line for line in lines if line and not line.startswith("#")]
@@ -161,16 +161,18 @@ def test_requirement_files_hold_exact_public_versions_and_nothing_else(name: str
 
 
 def test_the_pinned_versions_meet_setup_cfg(settings: configparser.ConfigParser) -> None:
-    pinned = pins("living.txt", "dev.txt")
+    pinned = pins("living.txt", "dev.txt", "demo.txt")
     extras = settings["options.extras_require"]
-    lines = "\n".join([settings["options"]["install_requires"], extras["plots"], extras["dev"]]).split("\n")
+    lines = "\n".join([settings["options"]["install_requires"], extras["plots"], extras["demo"], extras["dev"]]).split(
+        "\n"
+    )
     for requirement in (Requirement(line) for line in lines if line):
         (pin,) = pinned[canonicalize_name(requirement.name)].specifier
         assert requirement.specifier.contains(pin.version), f"{requirement} isn't met by the pinned {pin.version}"
 
 
 def test_every_dependency_of_a_pinned_package_is_pinned() -> None:
-    pinned = pins("living.txt", "dev.txt")
+    pinned = pins("living.txt", "dev.txt", "demo.txt")
     for name, requirement in pinned.items():
         try:
             dependencies = importlib.metadata.requires(name) or []
