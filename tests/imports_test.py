@@ -67,7 +67,7 @@ def run_python(code, cwd):
     return result.stdout.strip()
 
 
-HEAVY = {"allennlp", "cached_path", "scipy", "sklearn", "spacy", "transformers"}
+HEAVY = {"allennlp", "cached_path", "scipy", "sklearn", "spacy", "torch._dynamo", "transformers"}
 LOADED = f"import sys; print(sorted({HEAVY} & set(sys.modules)))"
 
 

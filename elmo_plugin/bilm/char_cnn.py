@@ -12,6 +12,14 @@ from elmo_plugin.characters.mapping import NUM_CHARACTERS
 _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 
+def _set_normal(weight: torch.Tensor, std: float) -> None:
+    """Draws a weight at random. One without values, on the meta device, stays as it is: torch would import its compiler
+    for it, which takes longer than all else that embedding imports.
+    """
+    if not weight.is_meta:
+        torch.nn.init.normal_(weight, std=std)
+
+
 class Highway(torch.nn.Module):
     """gate * relu(transform x) + (1 - gate) * x, with the published file's signs: the "carry" gate lets the *transform*
     through.
@@ -23,7 +31,7 @@ class Highway(torch.nn.Module):
         self.carry = torch.nn.Linear(dim, dim)
         # As the original: small weights, and gates that start out nearly closed.
         for linear, bias in ((self.transform, 0.0), (self.carry, -2.0)):
-            torch.nn.init.normal_(linear.weight, std=dim**-0.5)
+            _set_normal(linear.weight, dim**-0.5)
             torch.nn.init.constant_(linear.bias, bias)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -51,7 +59,7 @@ class CharacterCnn(torch.nn.Module):
         self.projection: torch.nn.Module = torch.nn.Identity()
         if options.has_cnn_projection:
             self.projection = torch.nn.Linear(options.num_filters, options.projection_dim)
-            torch.nn.init.normal_(self.projection.weight, std=options.num_filters**-0.5)
+            _set_normal(self.projection.weight, options.num_filters**-0.5)
             torch.nn.init.zeros_(self.projection.bias)
         self._reset_convolutions(options)
 
@@ -59,7 +67,7 @@ class CharacterCnn(torch.nn.Module):
         for convolution, (width, _) in zip(self.convolutions, options.filters, strict=True):
             weight, bias = convolution.parameters()
             if options.activation == "tanh":
-                torch.nn.init.normal_(weight, std=(1.0 / (width * options.char_dim)) ** 0.5)
+                _set_normal(weight, (1.0 / (width * options.char_dim)) ** 0.5)
             else:
                 torch.nn.init.uniform_(weight, -0.05, 0.05)
             torch.nn.init.zeros_(bias)

@@ -32,6 +32,15 @@ class Layout(NamedTuple):
     from_file: Callable[[torch.Tensor, List[torch.Size]], List[torch.Tensor]]
 
 
+def _side_by_side(tensors: List[torch.Tensor]) -> torch.Tensor:
+    """Matrices in one. Those without values, on the meta device, are joined by their shapes alone: `torch.cat` would
+    import torch's compiler for them, which takes longer than all else that embedding imports.
+    """
+    if tensors[0].is_meta:
+        return torch.empty(tensors[0].size(0), sum(tensor.size(1) for tensor in tensors), device="meta")
+    return torch.cat(tensors, dim=1)
+
+
 PLAIN = Layout(lambda tensors: tensors[0], lambda array, shapes: [array])
 TRANSPOSED = Layout(lambda tensors: tensors[0].t(), lambda array, shapes: [array.t()])
 # (num, char_dim, width) here, (1, width, char_dim, num) there.
@@ -40,7 +49,7 @@ CONVOLUTION = Layout(
 )
 # The file keeps an LSTM's input and state weights in one matrix.
 INPUT_AND_STATE = Layout(
-    lambda tensors: torch.cat(tensors, dim=1).t(),
+    lambda tensors: _side_by_side(tensors).t(),
     lambda array, shapes: list(array.t().split([shape[1] for shape in shapes], dim=1)),
 )
 
