@@ -33,9 +33,8 @@ def run_in_blocks(bilm: BiLm, character_ids: torch.Tensor) -> torch.Tensor:
     lengths = lengths.to(vectors.device)
     layers = vectors.new_zeros(batch_size, bilm.num_layers, num_tokens, bilm.get_output_dim())
     forward_half, backward_half = layers.chunk(2, dim=-1)
-    state = None
-    if bilm.stateful and bilm._carried_state is not None:
-        state = bilm._carried_state.to(vectors.device).rows(batch_size)
+    older = bilm._carried_state if bilm.stateful else None
+    state = older and older.to(vectors.device).rows(batch_size)
     for block in _blocks(lengths):
         backward = block._replace(steps=(lengths.unsqueeze(1) - 1 - block.steps).clamp(min=0))
         inputs = [functional.embedding(type_ids.gather(1, steps), vectors) for steps, _ in (block, backward)]
@@ -47,7 +46,7 @@ def run_in_blocks(bilm: BiLm, character_ids: torch.Tensor) -> torch.Tensor:
         ):
             _write(half, place, outputs, lengths)
     if bilm.stateful and state is not None:
-        bilm._carry(state)
+        bilm._carried_state = state.followed_by(older.to(vectors.device)) if older else state
     return layers
 
 
