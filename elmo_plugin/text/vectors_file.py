@@ -6,6 +6,7 @@ zip that holds several is named as AllenNLP does it, `(glove.6B.zip)#glove.6B.10
 
 import io
 import itertools
+import os
 import zipfile
 from contextlib import contextmanager
 from typing import Iterator, List, NamedTuple, Tuple
@@ -57,27 +58,32 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
         local = str(cached_path(outer))
     except FileNotFoundError as error:
         raise ConfigurationError(f"there is no file of word vectors {outer}") from error
+    if os.path.isdir(local):
+        raise ConfigurationError(f"{outer} is a folder; expected a file of word vectors")
     if not zipfile.is_zipfile(local):
         with open(local, "rb") as file:
             yield file
         return
-    with zipfile.ZipFile(local) as archive:
-        names = [name for name in archive.namelist() if not name.endswith("/")]
-        if inner is None and len(names) == 1:
-            inner = names[0]
-        if inner not in names:
-            raise ConfigurationError(
-                f"{outer} holds {len(names)} files ({', '.join(names)}); say which of them has the vectors, such as "
-                f"({outer})#{names[0] if names else 'vectors.txt'}"
-            )
-        with archive.open(inner) as member:
-            yield io.BufferedReader(member)  # type: ignore[arg-type]
+    try:
+        with zipfile.ZipFile(local) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            if inner is None and len(names) == 1:
+                inner = names[0]
+            if inner not in names:
+                raise ConfigurationError(
+                    f"{outer} holds {len(names)} files ({', '.join(names)}); say which of them has the vectors, such "
+                    f"as ({outer})#{names[0] if names else 'vectors.txt'}"
+                )
+            with archive.open(inner) as member:
+                yield io.BufferedReader(member)  # type: ignore[arg-type]
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        raise ConfigurationError(f"{outer}: the zip file can't be unpacked ({error}); fetch it again") from error
 
 
 def _is_header(line: str, path: str, dim: int) -> bool:
     """Whether this is word2vec's first line: how many words and how many dimensions."""
     fields = line.split(" ")
-    if dim == 1 or len(fields) != 2 or not all(field.isdecimal() for field in fields):
+    if dim == 1 or len(fields) != 2 or not all(field.isdecimal() and len(field) < 10 for field in fields):
         return False
     if int(fields[1]) != dim:
         raise ConfigurationError(

@@ -19,6 +19,7 @@ import signal
 import sys
 import tarfile
 import tempfile
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional
@@ -49,6 +50,7 @@ from elmo_plugin.tasks.squad.metrics import read_predictions
 from elmo_plugin.tasks.srl import SrlReader
 from elmo_plugin.tasks.srl.srl_eval import score_file
 from elmo_plugin.tasks.sst import SentimentTreebankReader
+from elmo_plugin.text.vectors_file import read_vectors
 from elmo_plugin.training.checkpointer import read_state
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -117,6 +119,15 @@ def archive(folder: Path) -> Path:
         for path in (folder / "config.json", folder / "vocabulary", state(folder)):
             tar.add(path, path.name)
     return folder / "model.tar.gz"
+
+
+VECTORS = "3 2\nthe 0.1 -0.2\nat a.b 1 2\nbank 3e-1 4\n"
+
+
+def zipped_vectors(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "vectors.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("vectors.txt", VECTORS)
+    return folder / "vectors.zip"
 
 
 def _read_bilm(path: Path) -> BiLm:
@@ -233,6 +244,8 @@ FORMATS: Dict[str, Format] = {
     "word vectors": Format(
         text("glove.txt", "the 0.1 -0.2\nhill 1 2\nbank 3e-1 4\n"), lambda path: types_of_file(str(path), ["hill"], 2)
     ),
+    "vectors file": Format(text("vectors.txt", VECTORS), lambda path: exhaust(read_vectors(str(path), 2))),
+    "vectors file, zipped": Format(zipped_vectors, lambda path: exhaust(read_vectors(str(path), 2))),
     "archive": Format(archive, lambda path: unpack(path, path.parent / "unpacked")),
     "state": Format(state, lambda path: read_state(str(path))),
     "weights.hdf5": Format(copy_of("bilm/weights.hdf5", "bilm/options.json"), _read_bilm),
