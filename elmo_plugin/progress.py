@@ -66,7 +66,8 @@ class Record:
     def save(self, **arrays: Any) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as temporary, open(temporary, "wb") as file:
-            numpy.savez(file, **{_IDENTITY: json.dumps(self._identity, sort_keys=True)}, **arrays)
+            contents: Dict[str, Any] = {_IDENTITY: json.dumps(self._identity, sort_keys=True), **arrays}
+            numpy.savez(file, **contents)
             file.flush()
             os.fsync(file.fileno())
 

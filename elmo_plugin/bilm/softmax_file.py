@@ -5,8 +5,9 @@ substitutes in context, and `allennlp evaluate wiki-small heldout.txt` a text's 
 eight bits, each word's by a scale of its own, which costs a quarter of the room.
 """
 
+import copy
 from pathlib import Path
-from typing import List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import h5py
 import numpy
@@ -25,7 +26,7 @@ from elmo_plugin.bilm.softmax import FullSoftmax
 from elmo_plugin.files import PathOrStr, replacing
 
 NAME = "softmax.hdf5"
-_CONFIG = {
+_CONFIG: Dict[str, Any] = {
     "dataset_reader": {"type": "elmo::bilm"},
     "data_loader": {"type": "elmo::windows", "batch_size": 64, "num_steps": 20, "shuffle": False},
     "model": {"type": "elmo::bilm"},
@@ -83,12 +84,11 @@ def open_archive(name: str) -> Optional[Archive]:
     vocab = Vocabulary(non_padded_namespaces=[*DEFAULT_NON_PADDED_NAMESPACES, namespace])
     vocab.add_tokens_to_namespace(softmax.words, namespace)
     model = BiLmLanguageModel(vocab, read(folder / "options.json", folder / "weights.hdf5"), Lazy(FullSoftmax))
-    with torch.no_grad():
-        model.softmax.weight.copy_(softmax.weight)  # type: ignore[union-attr]
-        model.softmax.bias.copy_(softmax.bias)  # type: ignore[union-attr]
+    model.softmax.load_state_dict({"weight": softmax.weight, "bias": softmax.bias})
     model.eval()
-    reader = DatasetReader.from_params(Params(dict(_CONFIG["dataset_reader"])))
-    return Archive(model, Params(dict(_CONFIG)), reader, reader, None)
+    config = Params(copy.deepcopy(_CONFIG))
+    reader = DatasetReader.from_params(config.duplicate()["dataset_reader"])
+    return Archive(model, config, reader, reader, None)
 
 
 archives.OTHER_FORMS.append(open_archive)

@@ -125,10 +125,10 @@ def _open(arguments: argparse.Namespace) -> Shown:
 
 def _language_model(arguments: argparse.Namespace) -> Optional[Predictor]:
     """The model of --language-model, or of the biLM's own folder; none where that has no softmax."""
-    if arguments.language_model is not None:
-        archive = load_archive(arguments.language_model, cuda_device=arguments.cuda_device)
-    else:
+    if arguments.language_model is None:
         archive = softmax_file.open_archive(arguments.bilm or SHIPPED)
+    else:
+        archive = load_archive(arguments.language_model, cuda_device=arguments.cuda_device)
     predictor = None if archive is None else Predictor.from_archive(archive)
     if predictor is not None and not isinstance(predictor, BiLmPredictor):
         raise ConfigurationError(

@@ -7,6 +7,7 @@ in Python, and its state lives with it.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 from typing import Any, AsyncIterator, Callable, List, Sequence, Set, Tuple
@@ -173,7 +174,7 @@ class _WordsTab(_Tab):
                     for place, word in enumerate(sentence):
                         pick = Pick(row, place)
                         label = f"{word} ({numbers[pick]})" if pick in numbers else word
-                        word_button(label, lambda pick=pick: self._toggle(pick), pick in numbers)
+                        word_button(label, functools.partial(self._toggle, pick), pick in numbers)
 
     def _toggle(self, pick: Pick) -> None:
         self._picks ^= {pick}

@@ -101,7 +101,7 @@ class GrowingHdf5File(_Sink):
     def changes(self) -> Dict[str, numpy.ndarray]:
         """What `restore` needs to bring the file to the end of this piece."""
         pages = numpy.frombuffer(b"".join(self._pages.values()), dtype=numpy.uint8)
-        return {"size": numpy.int64(self._end), "places": numpy.array([*self._pages], numpy.int64), "pages": pages}
+        return {"size": numpy.array(self._end), "places": numpy.array([*self._pages], numpy.int64), "pages": pages}
 
     def restore(self, changes: Dict[str, numpy.ndarray]) -> None:
         self._end, contents = int(changes["size"]), changes["pages"].tobytes()
@@ -139,7 +139,7 @@ class GrowingHdf5File(_Sink):
         self.seek(place * _PAGE)
         return bytearray(self.read(_PAGE))
 
-    def readinto(self, buffer: Any) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any) -> int:
         start = self.tell()
         num_read = super().readinto(buffer) or 0
         view = memoryview(buffer).cast("B")

@@ -38,7 +38,7 @@ def run_in_blocks(bilm: BiLm, character_ids: torch.Tensor) -> torch.Tensor:
     for block in _blocks(lengths):
         backward = block._replace(steps=(lengths.unsqueeze(1) - 1 - block.steps).clamp(min=0))
         inputs = [functional.embedding(type_ids.gather(1, steps), vectors) for steps, _ in (block, backward)]
-        output = bilm.run(*inputs, lengths=block.inside.sum(dim=1), state=state)
+        output = bilm.run(inputs[0], inputs[1], lengths=block.inside.sum(dim=1), state=state)
         state = output.state
         for half, place, outputs in (
             (forward_half, block, [inputs[0], *output.forward]),

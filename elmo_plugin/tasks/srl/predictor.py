@@ -122,7 +122,7 @@ class SrlPredictor(Predictor, DisplayedPredictor):
                 predicates[number] = indices
         for indices, text in zip(predicates, texts, strict=True):
             _check_indices(indices, text)
-        return predicates  # type: ignore[return-value]
+        return predicates
 
 
 def _given_predicates(json_dict: JsonDict, text: _Text) -> Any:
