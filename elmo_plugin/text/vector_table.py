@@ -85,8 +85,8 @@ class _Files:
 
 
 class TableBuilder:
-    """Takes in words and vectors and makes a table of them, on disk: in a file without a name, in `folder` or where
-    temporary files go.
+    """Takes in words and vectors and makes a table of them, on disk: in a file without a name, in `folder` if that is
+    there, or else where temporary files go.
 
         with TableBuilder(folder) as builder:
             builder.add(words, vectors)
@@ -96,7 +96,7 @@ class TableBuilder:
     """
 
     def __init__(self, folder: Optional[PathOrStr] = None) -> None:
-        self._file: IO[Any] = tempfile.TemporaryFile(dir=folder)
+        self._file: IO[Any] = tempfile.TemporaryFile(dir=folder if folder and Path(folder).is_dir() else None)
         self._keys: List[numpy.ndarray] = []
         self._digest = hashlib.blake2b(digest_size=16)
 

@@ -53,6 +53,12 @@ def test_tables_in_one_folder_are_told_apart_by_their_content(table, tmp_path):
     assert VectorTable.open(tmp_path / "tables", other.digest, 2).find_words(["the"]).vectors.tolist() == [[0.5, 0.75]]
 
 
+def test_a_folder_that_is_not_there_yet_is_done_without(tmp_path):
+    with TableBuilder(tmp_path / "nowhere") as builder:
+        builder.add(["the"], VECTORS[:1])
+        assert len(builder.finish()) == 1
+
+
 def test_vectors_are_kept_in_half_precision():
     with TableBuilder() as builder:
         builder.add(["pi"], numpy.array([[3.14159274]], dtype=numpy.float32))
