@@ -81,7 +81,7 @@ class ResumableTrainer(Trainer):
         self,
         model: Model,
         data_loader: DataLoader,
-        serialization_dir: Optional[str] = None,
+        serialization_dir: str,
         validation_data_loader: Optional[DataLoader] = None,
         patience: Optional[int] = None,
         validation_metric: Union[str, List[str]] = "-loss",
@@ -132,17 +132,16 @@ class ResumableTrainer(Trainer):
         parameters = [[name, each] for name, each in model.named_parameters() if each.requires_grad]
         self.optimizer = optimizer.construct(model_parameters=parameters)
         common_util.log_frozen_and_tunable_parameter_names(model)
-        self._learning_rate_scheduler = learning_rate_scheduler and learning_rate_scheduler.construct(
-            optimizer=self.optimizer, num_epochs=num_epochs, num_steps_per_epoch=self._num_steps_in_epoch()
-        )
-        self._momentum_scheduler = momentum_scheduler and momentum_scheduler.construct(optimizer=self.optimizer)
-        self._moving_average = moving_average and moving_average.construct(parameters=parameters)
+        length = {"num_epochs": num_epochs, "num_steps_per_epoch": self._num_steps_in_epoch()}
+        self._learning_rate_scheduler = _constructed(learning_rate_scheduler, optimizer=self.optimizer, **length)
+        self._momentum_scheduler = _constructed(momentum_scheduler, optimizer=self.optimizer)
+        self._moving_average = _constructed(moving_average, parameters=parameters)
         self._grad_norm = grad_norm
         self._grad_clipping = grad_clipping
 
         self._num_epochs = num_epochs
         self._metric_tracker = MetricTracker(validation_metric, patience)
-        self._checkpointer = checkpointer and checkpointer.construct(serialization_dir=self._serialization_dir)
+        self._checkpointer = _constructed(checkpointer, serialization_dir=self._serialization_dir)
         if self._checkpointer is not None and not isinstance(self._checkpointer, AtomicCheckpointer):
             logger.warning("A kill may leave a broken checkpoint: the checkpointer isn't of type elmo::atomic.")
         self._callbacks = [each.construct(serialization_dir=self._serialization_dir) for each in callbacks or []]
@@ -275,7 +274,7 @@ class ResumableTrainer(Trainer):
             with replacing(os.path.join(self._serialization_dir, f"metrics_epoch_{epoch}.json")) as temporary:
                 common_util.dump_metrics(str(temporary), metrics)
 
-    def _schedulers(self) -> List[Union[LearningRateScheduler, MomentumScheduler]]:
+    def _schedulers(self) -> List[Any]:
         return [each for each in (self._learning_rate_scheduler, self._momentum_scheduler) if each is not None]
 
     # ---- An epoch of training ----
@@ -673,6 +672,10 @@ class ResumableTrainer(Trainer):
             self.model.load_state_dict(read_state(self._best_model_path))
         elif self._moving_average is not None:
             self._moving_average.assign_average_value()
+
+
+def _constructed(part: Optional[Lazy], **extras: Any) -> Any:
+    return None if part is None else part.construct(**extras)
 
 
 def _cached(model: Model) -> List[Any]:
