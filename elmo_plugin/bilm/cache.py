@@ -151,6 +151,11 @@ class LayerCache(Registrable):
             self._computed.append((zlib.compress(ids, level=1), list(character_ids.shape)))
         return output
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it serves a run that has begun, be it in another process."""
+        return bool(self._computed)
+
     def state_dict(self) -> Dict[str, Any]:
         """What it takes to fill another process's caches with the very same vectors, for training to resume exactly."""
         character_ids = numpy.frombuffer(b"".join(ids for ids, _ in self._computed), dtype=numpy.uint8)

@@ -92,7 +92,7 @@ class Elmo(ContextualEmbedder):
         return placed
 
     def _run_bilm(self, character_ids: torch.Tensor) -> BiLmOutput:
-        self._has_trained = self._has_trained or self.training
+        self._has_trained = self._has_trained or self.training or self.cache.is_in_use
         with torch.set_grad_enabled(torch.is_grad_enabled() and self._requires_grad):
             return self.cache.run(self.bilm, character_ids) if self._has_trained else self.bilm(character_ids)
 

@@ -144,7 +144,10 @@ class ResumableTrainer(Trainer):
         self._checkpointer = _constructed(checkpointer, serialization_dir=self._serialization_dir)
         if self._checkpointer is not None and not isinstance(self._checkpointer, AtomicCheckpointer):
             logger.warning("A kill may leave a broken checkpoint: the checkpointer isn't of type elmo::atomic.")
-        self._callbacks = [each.construct(serialization_dir=self._serialization_dir) for each in callbacks or []]
+        # Of any trainer, though their annotations name AllenNLP's own.
+        self._callbacks: List[Any] = [
+            each.construct(serialization_dir=self._serialization_dir) for each in callbacks or []
+        ]
         defaults = {ConsoleLoggerCallback: enable_default_callbacks, ConfidenceChecksCallback: run_confidence_checks}
         for default, is_wanted in defaults.items():
             if is_wanted and not any(type(callback) is default for callback in self._callbacks):

@@ -182,5 +182,5 @@ def test_odd_data_train_to_the_end(tmp_path, train_text, dev_text, changes):
     (tmp_path / "dev.txt").write_text(dev_text)
     paths = {"train_data_path": str(tmp_path / "train.txt"), "validation_data_path": str(tmp_path / "dev.txt")}
     metrics = train(config_of("ner", "baseline", **paths, **changes), tmp_path / "run")["metrics"][-1]
-    assert all(0 <= metrics[f"{part}_f1"] <= 1 for part in ("training", "validation"))
+    assert 0 <= metrics["validation_f1"] <= 1
     assert all(0 <= metrics[f"{part}_loss"] < 1000 for part in ("training", "validation"))
