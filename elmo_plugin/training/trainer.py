@@ -61,7 +61,8 @@ class ResumableTrainer(Trainer):
       checkpointer is `elmo::atomic` unless configured.
     - A loader that offers `set_position(epoch, batch)` jumps to where training stopped. With AllenNLP's own, the
       batches of that epoch are passed over; with any other, and with `batches_per_epoch`, those of all epochs.
-      AllenNLP's loader reads in an order of its own if it has more than one worker, and the log says so.
+      AllenNLP's loader has an order of its own in each run with several workers, or with one and
+      `max_instances_in_memory`; the log says so.
 
     It stops with a sentence that says where, and keeps the checkpoints it has:
 
@@ -114,8 +115,8 @@ class ResumableTrainer(Trainer):
         self._validation_data_loader = validation_data_loader
         for loader in (data_loader, *([] if validation_data_loader is None else [validation_data_loader])):
             loader.set_target_device(self.cuda_device)
-            if getattr(loader, "num_workers", 0) > 1:
-                logger.warning("Several workers read in another order in each run: resume is exact with one or none.")
+            if getattr(loader, "num_workers", 0) > (getattr(loader, "max_instances_in_memory", None) is None):
+                logger.warning("A data loader's workers draw by themselves: resume isn't exact. Set num_workers to 0.")
         self._num_batches_in_step = num_gradient_accumulation_steps
         if self._num_steps_in_epoch() == 0:
             raise _empty("training", data_loader)

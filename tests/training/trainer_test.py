@@ -309,6 +309,14 @@ def _l2():
     return L2Regularizer(0.1)
 
 
+@pytest.mark.parametrize("workers, is_exact", [((0, 4), True), ((1, None), True), ((1, 4), False), ((2, None), False)])
+def test_workers_that_draw_by_themselves_are_warned_of(tmp_path, caplog, workers, is_exact):
+    loader = JumpingLoader()
+    loader.num_workers, loader.max_instances_in_memory = workers
+    make_trainer(tmp_path, loader=loader)
+    assert ("resume isn't exact" not in caplog.text) == is_exact
+
+
 # ---- Faults ----
 
 
