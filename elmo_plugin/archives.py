@@ -25,7 +25,7 @@ import zlib
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Callable, FrozenSet, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Callable, FrozenSet, Iterator, NamedTuple, Optional, Union
 
 import torch
 
@@ -197,9 +197,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 _archive: ContextVar[Optional[PathOrName]] = ContextVar("archive", default=None)
 
-OTHER_FORMS: List[Callable[[str], Any]] = []
-"""What else `load_archive` opens: each takes the name it was given, and returns an archive or None."""
-
 
 @contextmanager
 def extracted_archive(resolved_archive_file: PathOrName, cleanup: bool = True) -> Iterator[str]:
@@ -216,14 +213,15 @@ def extracted_archive(resolved_archive_file: PathOrName, cleanup: bool = True) -
 
 
 def opening_by_name(load_archive: Callable) -> Callable:
-    """AllenNLP's `load_archive`, whose errors name the archive."""
+    """AllenNLP's `load_archive`, whose errors name the archive, and which opens a biLM that has a softmax too."""
 
     @functools.wraps(load_archive)
     def load(archive_file: PathOrName, *args, **kwargs):
-        for open_other in OTHER_FORMS:
-            archive = open_other(str(archive_file))
-            if archive is not None:
-                return archive
+        from elmo_plugin.bilm.softmax_file import open_archive  # not above: what it imports, imports this
+
+        archive = open_archive(str(archive_file))
+        if archive is not None:
+            return archive
         check_reachable(archive_file)
         token = _archive.set(archive_file)
         try:

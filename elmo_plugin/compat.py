@@ -413,8 +413,8 @@ def _variables_have_no_defaults() -> bool:
 
 @_repair(_variables_have_no_defaults)
 def defaults_of_variables() -> None:
-    """AllenNLP hands the environment to jsonnet, where a variable that isn't set can't have a default. Those of the
-    plugin's table get theirs on the way; the environment stays as it is.
+    """AllenNLP 2.10.1 hands the environment to jsonnet, where a variable that isn't set can't have a default. Those of
+    the plugin's table get theirs on the way; the environment stays as it is.
     """
     original = params._environment_variables
 

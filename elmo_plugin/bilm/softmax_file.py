@@ -1,7 +1,7 @@
 """softmax.hdf5: the softmax of a biLM in a file of its own, beside the published two, which hold none.
 
-With it a biLM's folder is a language model again: `allennlp predict wiki-small sentences.jsonl` gives perplexities and
-substitutes in context, and `allennlp evaluate wiki-small heldout.txt` a text's perplexity. The weights are rounded to
+With it a biLM's folder is a language model again: `allennlp predict wiki-base sentences.jsonl` gives perplexities and
+substitutes in context, and `allennlp evaluate wiki-base heldout.txt` a text's perplexity. The weights are rounded to
 eight bits, each word's by a scale of its own, which costs a quarter of the room.
 """
 
@@ -18,7 +18,6 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
 from allennlp.models.archival import Archive
 
-from elmo_plugin import archives
 from elmo_plugin.bilm.checkpoint import read
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.bilm.pretrained import PRETRAINED
@@ -89,6 +88,3 @@ def open_archive(name: str) -> Optional[Archive]:
     config = Params(copy.deepcopy(_CONFIG))
     reader = DatasetReader.from_params(config.duplicate()["dataset_reader"])
     return Archive(model, config, reader, reader, None)
-
-
-archives.OTHER_FORMS.append(open_archive)

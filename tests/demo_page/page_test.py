@@ -1,5 +1,6 @@
 """The page in a real browser: each tab used as a person would. Skipped where there is no Chromium to drive."""
 
+import contextlib
 import json
 import os
 import re
@@ -112,7 +113,12 @@ class Page:
         WebDriverWait(self._driver, SECONDS, ignored_exceptions=passing).until(lambda _: condition())
 
     def visible(self, selector: str) -> List[WebElement]:
-        return [each for each in self._driver.find_elements(By.CSS_SELECTOR, selector) if each.is_displayed()]
+        shown = []
+        for element in self._driver.find_elements(By.CSS_SELECTOR, selector):
+            with contextlib.suppress(StaleElementReferenceException):  # drawn anew meanwhile
+                if element.is_displayed():
+                    shown.append(element)
+        return shown
 
     def texts(self, selector: str) -> List[str]:
         """Read all at once, since the page may be drawing them anew."""
@@ -141,9 +147,9 @@ class Page:
     def compute(self, seen: str) -> None:
         """Clicks on the tab's button, and waits until the results show `seen`."""
         self.wait(lambda: len(self.visible("button.compute")) == 1)
-        (button,) = self.visible("button.compute")
         self.click("button.compute")
-        self.wait(lambda: any(seen in text for text in self.texts(".results")) and button.is_enabled())
+        self.wait(lambda: any(seen in text for text in self.texts(".results")))
+        self.wait(lambda: self.visible("button.compute")[0].is_enabled())
 
     def overflowing(self) -> List[str]:
         """What a person would have to scroll sideways for."""
