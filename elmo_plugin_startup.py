@@ -222,6 +222,11 @@ class _Loader:
             AFTER_LOADING[module.__name__](module)
 
 
+def _helping(loader):
+    """Untyped, since a loader without its base class is one to Python, but not to a type checker."""
+    return _Loader(loader)
+
+
 class Finder:
     """Finds the modules of the packages that are helped, where the finders after this one find them."""
 
@@ -231,7 +236,7 @@ class Finder:
         next_finders = sys.meta_path[sys.meta_path.index(self) + 1 :]
         spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in next_finders)), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _helping(spec.loader)
         elif fullname in OLD_MODULES:
             return ModuleSpec(fullname, _OldModuleLoader())  # type: ignore[arg-type]  # a loader without its base class
         return spec
