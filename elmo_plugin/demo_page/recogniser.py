@@ -7,8 +7,9 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
 
+import torch
 from allennlp.commands.train import TrainModel
 from allennlp.common import Params
 from allennlp.common.util import prepare_environment
@@ -64,7 +65,18 @@ def _train(run: Path) -> None:
     params["train_data_path"] = str(_SENTENCES)
     run.mkdir()
     params.to_file(str(run / "config.json"))
-    with contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.redirect_stderr(io.StringIO()), _one_thread():
         prepare_environment(params)
         TrainModel.from_params(params=params, serialization_dir=str(run), local_rank=0).run()
         archive_model(str(run))
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """The model is too small for more: they would only wait for each other."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
