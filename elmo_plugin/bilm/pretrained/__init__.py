@@ -1,10 +1,10 @@
-"""BiLMs by name: the one that ships with the plugin, and the published ones."""
+"""BiLMs by name: those that ship with the plugin, and the published ones."""
 
 from pathlib import Path
 from typing import Dict, NamedTuple
 
 SHIPPED = "wiki-small"
-"""The biLM in the box. Its model card is `wiki-small/README.md` in this folder."""
+"""The biLM that is taken where none is named. Those that ship have a model card, `README.md`, in their folders."""
 
 _PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
 
@@ -31,6 +31,7 @@ def _published_sizes(sizes: str) -> BiLmFiles:
 
 PRETRAINED: Dict[str, BiLmFiles] = {
     SHIPPED: _shipped(SHIPPED),
+    "wiki-base": _shipped("wiki-base"),
     "small": _published_sizes("2x1024_128_2048cnn_1xhighway"),
     "medium": _published_sizes("2x2048_256_2048cnn_1xhighway"),
     "original": _published_sizes("2x4096_512_2048cnn_2xhighway"),
@@ -38,4 +39,4 @@ PRETRAINED: Dict[str, BiLmFiles] = {
     "portuguese": _published("contributed/pt", "elmo_pt"),
     "pubmed": _published("contributed/pubmed", "elmo_2x4096_512_2048cnn_2xhighway", "weights_PubMed_only"),
 }
-"""All but the shipped one are fetched from their public addresses on first use, and kept in AllenNLP's cache."""
+"""The first two ship; the others are fetched from their public addresses on first use, and kept in AllenNLP's cache."""
