@@ -17,7 +17,7 @@ import pickle
 import sys
 import tarfile
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Union
 
 import cached_path
 import numpy
@@ -384,6 +384,23 @@ def cached_archive_extraction() -> None:
         tar_file.extraction_filter = tarfile.data_filter  # read by the extractall() that follows
 
     _replace_everywhere(original, check_tarfile, package="cached_path")
+
+
+# ---- Plugins ----
+
+
+@_repair(lambda: True)
+def included_packages() -> None:
+    """`--include-package elmo_plugin` imports every module there is (AllenNLP 2.10.1), the page's too, which needs an
+    extra that may be absent.
+    """
+    original = common_util.import_module_and_submodules
+
+    @functools.wraps(original)
+    def import_module_and_submodules(package_name: str, exclude: Optional[Set[str]] = None) -> None:
+        original(package_name, {"elmo_plugin.demo_page", *(exclude or ())})
+
+    _replace_everywhere(original, import_module_and_submodules)
 
 
 # ---- Configs ----

@@ -448,8 +448,6 @@ def training_command(experiment: Path, folder: Path, recover: bool) -> List[str]
     command = [sys.executable, "-m", "allennlp", "train", str(experiment), "-s", str(folder)]
     return [
         *command,
-        "--include-package",
-        "elmo_plugin",
         "--file-friendly-logging",
         "--recover" if recover else "--force",
     ]

@@ -33,7 +33,7 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
-SECONDS = 60
+SECONDS = 240
 TASKS = {
     "Named entities": "ner",
     "Entailment": "snli",

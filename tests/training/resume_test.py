@@ -134,9 +134,11 @@ def test_ner_killed_at_any_moment_and_recovered_by_the_command_is_the_same(tmp_p
         time.sleep(random.Random(os.getpid()).uniform(0.0, 0.5))
     finally:
         process.kill()
-    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL, "the run ended before it could be killed"
     recovered = allennlp_train(str(tmp_path / "config.json"), "-s", str(folder), "--recover")
-    assert recovered.wait() == 0, recovered.stderr.read()
+    _, errors = recovered.communicate()
+    assert recovered.returncode == 0, errors
     assert result(folder) == expected
 
 
