@@ -148,11 +148,12 @@ class EmbeddingJob:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self._record.damaged(error) from error
         logger.info("%s: going on behind line %d", self.partial_folder, num_lines)
-        with file.reading() as vectors:
-            for sentence in islice(sentences, num_lines):
-                self._writer.remember(so_far.num_lines, sentence)
-                so_far.add(sentence, self._writer.read(vectors, so_far.num_lines, sentence))
-                advance(1)
+        for piece in cut(islice(sentences, num_lines), self._piece_size):
+            with file.reading() as vectors:  # anew for each piece: HDF5 holds on to what it has read until it is closed
+                for sentence in piece.sentences:
+                    self._writer.remember(so_far.num_lines, sentence)
+                    so_far.add(sentence, self._writer.read(vectors, so_far.num_lines, sentence))
+                    advance(1)
         if so_far.text.hexdigest() != text_digest or (done["is_complete"] and next(sentences, None) is not None):
             problem = "ends before that" if so_far.num_lines < num_lines else "isn't the same"
             raise ConfigurationError(
