@@ -63,13 +63,18 @@ def build(shown: Shown) -> None:
         with ui.tabs().props("align=left inline-label no-caps").classes("w-full") as tabs:
             for name in ("Words in context", "Language model", "Tasks"):
                 ui.tab(name)
-        with ui.tab_panels(tabs, value="Words in context").props("keep-alive").classes("w-full bg-transparent"):
+        with _panels(tabs, "Words in context"):
             with ui.tab_panel("Words in context").classes("px-0"):
                 _WordsTab(shown)
             with ui.tab_panel("Language model").classes("px-0"):
                 _LanguageTab(shown)
             with ui.tab_panel("Tasks").classes("px-0"):
                 _tasks_tab(shown)
+
+
+def _panels(tabs: ui.tabs, first: str) -> ui.tab_panels:
+    """Not animated: a button that is still sliding in can be missed by a click."""
+    return ui.tab_panels(tabs, value=first, animated=False).props("keep-alive").classes("w-full bg-transparent")
 
 
 class _Tab:
@@ -275,7 +280,7 @@ def _tasks_tab(shown: Shown) -> None:
     with ui.tabs().props("align=left dense no-caps outside-arrows mobile-arrows").classes("w-full") as tabs:
         for title in titles:
             ui.tab(title)
-    with ui.tab_panels(tabs, value=titles[0]).props("keep-alive").classes("w-full bg-transparent"):
+    with _panels(tabs, titles[0]):
         for title, task in zip(titles, shown.tasks, strict=True):
             with ui.tab_panel(title).classes("px-0"):
                 _TaskTab(shown, task)
