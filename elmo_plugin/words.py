@@ -7,9 +7,10 @@ missing. What they need of it, the tokenizer's rules, comes with spaCy itself.
 import functools
 import re
 import sys
-from typing import Iterable, Iterator, List, NamedTuple
+from typing import Iterable, Iterator, List, NamedTuple, Tuple, Union
 
 import spacy
+from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 
 from elmo_plugin.errors import ConfigurationError
@@ -21,6 +22,10 @@ _EXTRA_PACKAGES = {
     "th": "pythainlp",
     "vi": "pyvi",
 }
+
+# spaCy takes affixes off a stretch without white space one by one and looks at all of the rest each time, which takes
+# quadratic time on "(((((...". What is longer than any word or address is therefore taken in pieces of this length.
+LONGEST_STRETCH = 1000
 
 # ASCII white space only: in text that is already tokenised, a no-break space belongs to its token ("10 000").
 _BETWEEN_SPACES = re.compile(r"[^ \t\n\r\f\v]+")
@@ -68,7 +73,8 @@ def words_of(texts: Iterable[str], language: str = "en", split_on_spaces: bool =
         if split_on_spaces:
             yield from (_words_between_spaces(text, pipeline) for text in texts)
         else:
-            yield from (_words_by_rule(document) for document in pipeline.pipe(texts))
+            documents = pipeline.pipe(_for_pipeline(text, pipeline) for text in texts)
+            yield from (_words_by_rule(document) for document in documents)
     except UnicodeEncodeError as error:
         raise ValueError(
             f"A text holds half a character (the lone surrogate {error.object[error.start : error.end]!r}), which "
@@ -84,6 +90,45 @@ def sentences_of(words: Iterable[Word]) -> List[List[Word]]:
             sentences.append([])
         sentences[-1].append(word)
     return sentences
+
+
+def _for_pipeline(text: str, pipeline: spacy.Language) -> Union[str, Doc]:
+    """A text for spaCy to tokenise, or the tokens of one that has long stretches without white space."""
+    if not isinstance(pipeline.tokenizer, Tokenizer):
+        return text
+    tokens: List[Tuple[str, bool]] = []  # and whether a blank follows
+    end = 0
+    for stretch in re.finditer(rf"\S{{{LONGEST_STRETCH + 1},}}", text):
+        tokens += _tokens(text[end : stretch.start()], pipeline.tokenizer)
+        tokens += ((word, False) for word in _words_of_stretch(stretch.group(), pipeline.tokenizer))
+        end = stretch.end()
+    if end == 0:
+        return text
+    tokens += _tokens(text[end:], pipeline.tokenizer)
+    return Doc(pipeline.vocab, words=[word for word, _ in tokens], spaces=[blank for _, blank in tokens])
+
+
+def _tokens(text: str, tokenizer: Tokenizer) -> List[Tuple[str, bool]]:
+    return [(token.text, bool(token.whitespace_)) for token in tokenizer(text)]
+
+
+def _words_of_stretch(stretch: str, tokenizer: Tokenizer) -> Iterator[str]:
+    """Each piece's words but for the last, with which the next piece begins. A word that fills its piece goes on."""
+    begun: List[str] = []
+    start = 0
+    while start < len(stretch):
+        piece = stretch[start : start + LONGEST_STRETCH]
+        words = [token.text for token in tokenizer(piece)]
+        is_last = start + len(piece) == len(stretch)
+        if len(words) == 1 and not is_last:
+            begun.append(piece[:-1])  # the next piece needs a letter before it, lest a bracket at its start be a prefix
+            start += len(begun[-1])
+            continue
+        complete = words if is_last else words[:-1]
+        yield "".join([*begun, complete[0]])
+        yield from complete[1:]
+        begun = []
+        start += sum(map(len, complete))
 
 
 def _words_by_rule(document: Doc) -> List[Word]:

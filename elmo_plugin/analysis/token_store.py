@@ -25,7 +25,7 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.embedding import ElmoEmbedder
-from elmo_plugin.files import PathOrStr, read_lines, replacing
+from elmo_plugin.files import PathOrStr, replacing
 from elmo_plugin.progress import LOCK_NAME, Record, only_process
 
 VECTORS, SENTENCES, LENGTHS = "vectors.bin", "sentences.txt", "lengths.bin"
@@ -78,7 +78,7 @@ class TokenStore:
             raise ValueError(f"{VECTORS} has {size} bytes, but {STORE} describes {shape} of {dtype}")
         self.vectors = numpy.memmap(self.folder / VECTORS, dtype=dtype, mode="r", shape=shape)
         # Shape: (num_sentences + 1,), the row at which each sentence begins
-        lengths = numpy.fromfile(self.folder / LENGTHS, dtype=_LENGTH)
+        lengths = numpy.frombuffer((self.folder / LENGTHS).read_bytes(), dtype=_LENGTH)
         self.offsets = numpy.concatenate([[0], lengths.cumsum(dtype=numpy.int64)])
         if self.offsets[-1] != len(self.vectors) or (lengths < 1).any():
             raise ValueError(f"{LENGTHS} has the lengths of {self.offsets[-1]} tokens, and there are {shape[0]}")
@@ -89,8 +89,8 @@ class TokenStore:
             for start in range(0, len(text), _BYTES_PER_BLOCK)
         ]
         self._line_starts = numpy.concatenate([[-1], *ends]) + 1
-        if len(self._line_starts) != len(self.offsets):
-            raise ValueError(f"{SENTENCES} has {len(self._line_starts) - 1} lines for {len(lengths)} sentences")
+        if len(self._line_starts) != len(self.offsets) or self._line_starts[-1] != len(text):
+            raise ValueError(f"{SENTENCES} has {len(self._line_starts) - 1} whole lines for {len(lengths)} sentences")
 
     def __len__(self) -> int:
         """The number of tokens."""
@@ -104,20 +104,25 @@ class TokenStore:
         """The tokens of a sentence, without reading the text before it."""
         with open(self.folder / SENTENCES, "rb") as file:
             file.seek(self._line_starts[number])
-            return self._checked(number, file.readline().decode("utf-8", errors="replace").split())
+            return self._tokens(number, file.readline())
 
     def sentences(self) -> Iterator[List[str]]:
         """All sentences, streamed."""
-        for number, line in enumerate(read_lines(str(self.folder / SENTENCES), skip_blank=False)):
-            yield self._checked(number, line.split())
+        with open(self.folder / SENTENCES, "rb") as file:
+            for number, line in enumerate(islice(file, self.num_sentences)):
+                yield self._tokens(number, line)
 
-    def _checked(self, number: int, tokens: List[str]) -> List[str]:
+    def _tokens(self, number: int, line: bytes) -> List[str]:
         num_tokens = self.offsets[number + 1] - self.offsets[number]
-        if len(tokens) != num_tokens:
+        try:
+            tokens = line.decode("utf-8").split()
+            if len(tokens) != num_tokens:
+                raise ValueError(f"it has {len(tokens)} tokens, and was indexed with {num_tokens}")
+        except ValueError as error:
             raise ConfigurationError(
-                f"{self.folder / SENTENCES}:{number + 1}: this line has {len(tokens)} tokens, and was indexed with "
-                f"{num_tokens}; remove the folder and build it again"
-            )
+                f"{self.folder / SENTENCES}:{number + 1}: this line is damaged ({error}); remove the folder and build "
+                "it again"
+            ) from error
         return tokens
 
     def blocks(self, layer: Optional[int] = None) -> Iterator[Block]:

@@ -129,7 +129,7 @@ def test_vectors_are_the_same_to_the_bit_wherever_it_was_killed(tmp_path, make_b
 
 
 @pytest.mark.parametrize("name", [*token_store.FILES, token_store.STORE])
-@pytest.mark.parametrize("kind", ["missing", "empty", "a folder", "cut", "longer"])
+@pytest.mark.parametrize("kind", ["missing", "empty", "a folder", "cut", "longer", "with a tail"])
 def test_a_damaged_store_is_refused_by_name(folder, embedder, name, kind):
     build(folder, embedder)
     path = folder / name
@@ -138,7 +138,9 @@ def test_a_damaged_store_is_refused_by_name(folder, embedder, name, kind):
     if kind == "a folder":
         path.mkdir()
     elif kind != "missing":
-        path.write_bytes({"empty": b"", "cut": content[:-5], "longer": content + b"\n\n12"}[kind])
+        path.write_bytes(
+            {"empty": b"", "cut": content[:-5], "longer": content + b"\n\n12", "with a tail": content + b"12"}[kind]
+        )
     with pytest.raises(ConfigurationError, match="store"):
         token_store.TokenStore(folder)
 
@@ -166,7 +168,7 @@ def test_a_line_that_lost_a_token_is_named(folder, embedder):
     path.write_text(path.read_text().replace("word3 of", "word3_of"))
     store = token_store.TokenStore(folder)
     for read in (lambda: store.sentence(3), lambda: list(store.sentences())):
-        with pytest.raises(ConfigurationError, match="sentences.txt:4: this line has 5 tokens, and was indexed with 6"):
+        with pytest.raises(ConfigurationError, match="sentences.txt:4: .* has 5 tokens, and was indexed with 6"):
             read()
 
 

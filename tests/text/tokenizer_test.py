@@ -144,3 +144,37 @@ def test_the_sentence_splitter_splits_as_the_tokenizer_does():
     splitter = SentenceSplitter.from_params(Params({"type": "elmo::spacy"}))
     assert splitter.split_sentences(TEXT) == SENTENCES
     assert splitter.batch_split_sentences([TEXT, ""]) == [SENTENCES, []]
+
+
+@pytest.mark.parametrize(
+    "text, num_words",
+    [
+        ("(" * 20_000, 20_000),
+        ("'s" * 3000, 3000),
+        ("a" * 44_000, 1),
+        ("a" * 44_000 + "(" * 3000, 3001),
+        ("(" * 3000 + "a" * 44_000, 3001),
+        ("Play here: " + "!" * 2001 + " and\tthere.", 2007),
+    ],
+)
+def test_a_long_stretch_without_white_space_takes_time_in_proportion_to_its_length(text, num_words):
+    tokens = tokenizer().tokenize(text)
+    assert len(tokens) == num_words
+    assert all(text[token.idx : token.idx_end] == token.text for token in tokens)
+
+
+@given(st.text("ab1.,()'-/\"!$% ", max_size=60))
+@settings(deadline=None, max_examples=30)
+def test_words_in_long_stretches_are_whole_and_in_order(text):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "LONGEST_STRETCH", 9)
+        tokens = tokenizer().tokenize(text)
+    assert "".join(texts_of(tokens)) == "".join(text.split())
+    assert all(text[token.idx : token.idx_end] == token.text for token in tokens)
+
+
+def test_ordinary_words_are_the_same_in_long_stretches(monkeypatch):
+    text = "(((one--two--three...four--five--six--seven)))!"
+    expected = texts_of(tokenizer().tokenize(text))
+    monkeypatch.setattr(words, "LONGEST_STRETCH", 20)
+    assert texts_of(tokenizer().tokenize(text)) == expected
