@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 PLOTS = Path("results/plots")
 MISSING = "–"
 PAIR = ("baseline", "elmo")
+HOW_LONG = {
+    "quick": "Training is much shorter than the paper's, and most curves are still climbing.",
+    "full": (
+        "Both sides are trained until validation has stopped improving, by the same rule, stated in the last section."
+    ),
+}
 # Part, task, variant, fraction, seed.
 Place = Tuple[str, str, str, Optional[float], int]
 
@@ -55,6 +61,7 @@ class Report:
     def sections(self) -> Iterable[str]:
         yield self._introduction()
         yield self._six_tasks()
+        yield self._published()
         yield self._passing()
         yield self._fractions()
         yield self._layer_weights()
@@ -85,10 +92,11 @@ class Report:
             "# Results\n\n"
             "What this repository's configs give with and without ELMo, on free data. The claim to test is the "
             "paper's, that simply adding ELMo improves each of the six tasks. The data is other than the paper's, "
-            "there is less of it, the biLM is smaller and training is much shorter (the last section says how much), "
-            "so **the paper's figures stand beside ours for orientation and aren't comparable**.\n\n"
+            f"there is less of it, and the biLM is smaller, so **the paper's figures are here for orientation and "
+            f"aren't comparable**. {HOW_LONG[self._setting]}\n\n"
             "A result is the best of a run's validations on development data, in per cent; where there are several "
-            f"seeds, the mean and the standard deviation over them.{bilm}\n\n"
+            "seeds, the mean and the standard deviation over them; a difference is that of the two runs with the same "
+            f"seed.{bilm}\n\n"
             "Every figure and plot here is made from the runs' own metrics files by "
             f"`{_command(self._setting)}`, which trains what isn't trained yet."
         )
@@ -103,7 +111,7 @@ class Report:
                     task.corpus,
                     _result(baseline),
                     _result(elmo),
-                    *_gain(baseline, elmo),
+                    *_gain(self._pairs(name)),
                     f"{task.paper[0]} → {task.paper[1]} ({_error_reduction(*(figure / 100 for figure in task.paper))})",
                 ]
             )
@@ -112,6 +120,7 @@ class Report:
         compared = [task for task in TASKS if self._pairs(task)]
         if compared:
             text += "\n\n" + self._verdict(compared)
+            text += "\n\n" + self._plot("six_tasks", self._draw_six_tasks, "Baseline and +ELMo on the six tasks")
             text += "\n\n" + self._plot(
                 "learning_curves", self._draw_learning_curves, "Validation results while training"
             )
@@ -126,6 +135,34 @@ class Report:
         others = [TASKS[task].title for task in tasks if task not in improved]
         text = f"Adding ELMo improves {len(improved)} of the {len(tasks)} tasks that are trained both ways"
         return text + (f", and not {' and '.join(others)}." if others else ".")
+
+    def _draw_six_tasks(self, figure: "Figure") -> None:
+        """Bars side by side, with the spread over seeds where there are several."""
+        tasks = [task for task in TASKS if self._pairs(task)]
+        figure.set_size_inches(1.5 * len(tasks) + 1.5, 3.2)
+        axes = figure.subplots()
+        for offset, variant, label in ((-0.2, "baseline", BASELINE), (0.2, "elmo", ELMO)):
+            results = [mean_and_spread([100 * run.best for run in self._of("tasks", task, variant)]) for task in tasks]
+            places = [place + offset for place in range(len(tasks))]
+            means, spreads = [mean for mean, _ in results], [spread or 0.0 for _, spread in results]
+            bars = axes.bar(places, means, width=0.38, color=sample_efficiency.COLOURS[label], label=label)
+            # No error bar for a single run: its spread isn't zero, it isn't known.
+            several = [number for number, spread in enumerate(spreads) if spread]
+            axes.errorbar(
+                [places[number] for number in several],
+                [means[number] for number in several],
+                [spreads[number] for number in several],
+                fmt="none",
+                ecolor="black",
+                capsize=3,
+                linewidth=1,
+            )
+            axes.bar_label(bars, [f"{mean:.1f}" for mean in means], padding=4, fontsize=8)
+        axes.set_xticks(range(len(tasks)), [f"{TASKS[task].title}\n{TASKS[task].metric}" for task in tasks])
+        axes.set_ylabel("development set, per cent")
+        axes.margins(y=0.12)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
     def _draw_learning_curves(self, figure: "Figure") -> None:
         tasks = [task for task in TASKS if self._of("tasks", task, "baseline") or self._of("tasks", task, "elmo")]
@@ -150,6 +187,20 @@ class Report:
             axes.grid(True, axis="y", linewidth=0.5, alpha=0.5)
             axes.spines[["top", "right"]].set_visible(False)
         panels[0].legend(frameon=False)
+
+    def _published(self) -> str:
+        rows = [
+            [TASKS[name].title, _result(baseline), task.published]
+            for name, task in TASKS.items()
+            if (baseline := self._of("tasks", name, "baseline"))
+        ]
+        if not rows:
+            return ""
+        return (
+            "## The baselines beside published figures\n\n"
+            "The nearest that we know of for the same corpora, so that a reader can tell whether a baseline is sound. "
+            "None has the same training set.\n\n" + _markdown(["task", "our baseline", "published"], rows)
+        )
 
     def _passing(self) -> str:
         rows = []
@@ -200,7 +251,7 @@ class Report:
         ]
         return (
             "## Training-set size (Figure 1)\n\n"
-            "The same number of updates on part of the training set; smaller parts lie inside larger ones.\n\n"
+            "The same stopping rule on part of the training set; smaller parts lie inside larger ones.\n\n"
             + _markdown(["task", "training set", "baseline", "+ELMo", "difference"], rows)
             + "\n\n"
             + self._plot("fractions", lambda figure: sample_efficiency.draw(figure, results), "Training-set size")
@@ -281,6 +332,7 @@ class Report:
                     task.title,
                     MISSING if sizes is None else f"{sizes.train:,} / {sizes.dev:,}",
                     _updates(runs),
+                    _stopping_rule(runs),
                     ", ".join(str(seed) for seed, _, _ in self._pairs(name)) or MISSING,
                     *(_minutes(self._of("tasks", name, variant)) for variant in PAIR),
                     budget_of(self._setting, name).note,
@@ -290,6 +342,7 @@ class Report:
             "task",
             "instances, train / dev",
             "updates",
+            "stopped",
             "seeds of both",
             "minutes, baseline",
             "minutes, +ELMo",
@@ -329,11 +382,14 @@ def _mean(values: Sequence[float]) -> str:
     return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
 
 
-def _gain(baseline: Sequence[Run], elmo: Sequence[Run]) -> Tuple[str, str]:
-    if not baseline or not elmo:
+def _gain(pairs: Sequence[Tuple[int, Run, Run]]) -> Tuple[str, str]:
+    """What ELMo adds, seed by seed: the mean of the differences with their spread, and the share of errors it ends."""
+    if not pairs:
         return MISSING, MISSING
-    before, after = [run.best for run in baseline], [run.best for run in elmo]
-    return _difference(before, after), _error_reduction(statistics.mean(before), statistics.mean(after))
+    before, after = [baseline.best for _, baseline, _ in pairs], [elmo.best for _, _, elmo in pairs]
+    mean, spread = mean_and_spread([100 * (elmo.best - baseline.best) for _, baseline, elmo in pairs])
+    difference = f"{mean:+.1f}" if spread is None else f"{mean:+.1f} ± {spread:.1f}"
+    return difference, _error_reduction(statistics.mean(before), statistics.mean(after))
 
 
 def _difference(before: Sequence[float], after: Sequence[float]) -> str:
@@ -350,6 +406,15 @@ def _updates(runs: Sequence[Run]) -> str:
     """From the shortest of the runs to the longest."""
     counts = sorted({run.updates for run in runs})
     return " to ".join(f"{count:,.0f}" for count in dict.fromkeys(counts[:1] + counts[-1:])) or MISSING
+
+
+def _stopping_rule(runs: Sequence[Run]) -> str:
+    if not runs:
+        return MISSING
+    patience, updates = runs[0].config["trainer"]["patience"], runs[0].config["data_loader"]["batches_per_epoch"]
+    if patience is None:
+        return "after these updates"
+    return f"after {patience} validations, one every {updates} batches, without a new best"
 
 
 def _minutes(runs: Sequence[Run]) -> str:

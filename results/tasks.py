@@ -22,7 +22,9 @@ VECTORS = ("vectors/glove.100d.task-vocab.txt.gz", 100)
 
 @dataclass(frozen=True)
 class Task:
-    """A task: its name in tables, its metric, its files below the data folder, and the paper's two figures."""
+    """A task: its name in tables, its metric, its files below the data folder, the paper's two figures, and what others
+    have published that the baseline can be held against.
+    """
 
     title: str
     metric: str
@@ -30,6 +32,7 @@ class Task:
     dev: str
     corpus: str
     paper: Tuple[float, float]
+    published: str
     # What the reader needs to be told about this corpus.
     reader: Mapping[str, Any] = field(default_factory=dict)
     # Whether the config has a reader of its own for validation.
@@ -44,6 +47,7 @@ TASKS: Dict[str, Task] = {
         dev="squad/dev-v1.1.json.gz",
         corpus="44 articles of SQuAD 1.1",
         paper=(81.1, 85.8),
+        published="BiDAF, 77.3 on the same development set (Seo et al. 2017), trained on all 442 articles; here on 44",
     ),
     "snli": Task(
         title="SNLI",
@@ -52,6 +56,7 @@ TASKS: Dict[str, Task] = {
         dev="snli/dev.jsonl.gz",
         corpus="20,000 pairs of SNLI",
         paper=(88.0, 88.7),
+        published="ESIM, 88.0 (Chen et al. 2017), trained on all 549,367 pairs; here on 4 % of them",
     ),
     "srl": Task(
         title="SRL",
@@ -60,6 +65,7 @@ TASKS: Dict[str, Task] = {
         dev="srl/ewt_development.gold_conll.gz",
         corpus="PropBank on the English Web Treebank, verbs only",
         paper=(81.4, 84.6),
+        published="none that we know of for these files; 81.4 is the paper's on OntoNotes, six times the propositions",
         reader={"verbal_predicates_only": True},
         has_validation_reader=True,
     ),
@@ -70,6 +76,7 @@ TASKS: Dict[str, Task] = {
         dev="coref/ontogum_dev.v4_gold_conll.gz",
         corpus="OntoGUM",
         paper=(67.2, 70.4),
+        published="systems trained on OntoNotes lose 15 to 20 points here (Zhu et al. 2021); 84 training documents",
         reader={"genre_pattern": "GUM_([a-z]+)_"},
     ),
     "ner": Task(
@@ -79,6 +86,7 @@ TASKS: Dict[str, Task] = {
         dev="ner/wikigold.dev.conll",
         corpus="WikiGold",
         paper=(90.15, 92.22),
+        published="BiLSTM-CRF 54.9, RoBERTa 86.4 (Liang et al. 2020, fully supervised), on another split",
     ),
     "sst": Task(
         title="SST-5",
@@ -87,6 +95,7 @@ TASKS: Dict[str, Task] = {
         dev="sst/dev.txt",
         corpus="Stanford Sentiment Treebank",
         paper=(51.4, 54.7),
+        published="BCN, 51.4 on the test set (the paper's baseline), with larger word vectors",
         has_validation_reader=True,
     ),
 }

@@ -17,7 +17,7 @@ from elmo_plugin.analysis.neighbours import check_index
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.bilm import softmax_file
 from elmo_plugin.bilm.predictor import BiLmPredictor
-from elmo_plugin.bilm.pretrained import SHIPPED
+from elmo_plugin.bilm.pretrained import SHIPPED, SHIPPED_LANGUAGE_MODEL
 from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
 from elmo_plugin.demo_page import Shown
 from elmo_plugin.demo_page.recogniser import recogniser_archive
@@ -54,7 +54,8 @@ class ElmoDemo(Subcommand):
         subparser.add_argument(
             "--language-model",
             metavar="FILE",
-            help="a trained biLM with its softmax, model.tar.gz or folder; it gives the vectors too unless --bilm does",
+            help="a trained biLM with its softmax, model.tar.gz or folder; it gives the vectors too unless --bilm does."
+            f" The default is --bilm where that has a softmax, and {SHIPPED_LANGUAGE_MODEL} where neither is given",
         )
         add_bilm_arguments(subparser)
         subparser.add_argument(
@@ -118,15 +119,18 @@ def _open(arguments: argparse.Namespace) -> Shown:
         tasks=open_tasks(arguments.archive or [recogniser_archive()], arguments.cuda_device),
         store=store,
         language_model=_language_model(arguments),
+        language_model_name=arguments.language_model or arguments.bilm or SHIPPED_LANGUAGE_MODEL,
         task_note="" if arguments.archive else _RECOGNISER_NOTE,
         max_characters=arguments.max_characters,
     )
 
 
 def _language_model(arguments: argparse.Namespace) -> Optional[Predictor]:
-    """The model of --language-model, or of the biLM's own folder; none where that has no softmax."""
+    """The model of --language-model, or of the biLM's own folder; none where that has no softmax. Without either, the
+    shipped one.
+    """
     if arguments.language_model is None:
-        archive = softmax_file.open_archive(arguments.bilm or SHIPPED)
+        archive = softmax_file.open_archive(arguments.bilm or arguments.weight_file or SHIPPED_LANGUAGE_MODEL)
     else:
         archive = load_archive(arguments.language_model, cuda_device=arguments.cuda_device)
     predictor = None if archive is None else Predictor.from_archive(archive)

@@ -18,5 +18,6 @@ class Shown(NamedTuple):
     tasks: List[Task]
     store: Optional[TokenStore] = None
     language_model: Optional[Predictor] = None
+    language_model_name: str = ""
     task_note: str = ""
     max_characters: int = MAX_CHARACTERS

@@ -224,7 +224,7 @@ class _LanguageTab(_Tab):
             return
         note(
             "How many bits each word surprises by, read from the left and from the right. Click on a word to see "
-            "others in its place."
+            f"others in its place. The model is {shown.language_model_name}."
         )
         self._sentence = ui.input("Sentence", value=LANGUAGE_EXAMPLES[0]).props("outlined").classes("w-full")
         self._sentence.on("keydown.enter", self._on_click)

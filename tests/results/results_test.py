@@ -167,7 +167,7 @@ def test_the_six_task_table_has_means_spreads_gains_and_the_papers_figures(repor
     assert row(report, "Six tasks", "NER")[2:] == [
         "55.0 ± 7.1",
         "72.0 ± 2.8",
-        "+17.0",
+        "+17.0 ± 4.2",
         "37.8%",
         "90.15 → 92.22 (21.0%)",
     ]
@@ -190,11 +190,16 @@ def test_the_training_section_has_counted_sizes_updates_and_times(report, root):
     sentences = (root / "fixtures/data/ner/train.txt").read_text().split("\n\n")
     num_train = sum(any(line and "-DOCSTART-" not in line for line in text.splitlines()) for text in sentences)
     cells = row(report, "How these were trained", "NER")
-    assert cells[1].startswith(f"{num_train} / ") and cells[2:6] == ["174", "1, 2", "2.0", "2.0"]
+    assert cells[1].startswith(f"{num_train} / ") and cells[2:7] == ["174", "after these updates", "1, 2", "2.0", "2.0"]
+
+
+def test_a_baseline_stands_beside_what_others_have_published(report):
+    assert row(report, "The baselines beside", "NER")[1] == "55.0 ± 7.1"
+    assert "| SNLI |" not in report.split("## The baselines beside")[1].split("\n## ")[0]
 
 
 def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished):
-    for name in ("learning_curves", "layer_weights"):
+    for name in ("six_tasks", "learning_curves", "layer_weights"):
         assert f"(results/plots/{name}.png)" in report
         assert (finished.folder.parent / "results" / "plots" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 

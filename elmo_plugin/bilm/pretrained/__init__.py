@@ -6,6 +6,9 @@ from typing import Dict, NamedTuple
 SHIPPED = "wiki-small"
 """The biLM that is taken where none is named. Those that ship have a model card, `README.md`, in their folders."""
 
+SHIPPED_LANGUAGE_MODEL = "wiki-base"
+"""The one of them that comes with its softmax, so that it names words."""
+
 _PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
 
 
@@ -31,7 +34,7 @@ def _published_sizes(sizes: str) -> BiLmFiles:
 
 PRETRAINED: Dict[str, BiLmFiles] = {
     SHIPPED: _shipped(SHIPPED),
-    "wiki-base": _shipped("wiki-base"),
+    SHIPPED_LANGUAGE_MODEL: _shipped(SHIPPED_LANGUAGE_MODEL),
     "small": _published_sizes("2x1024_128_2048cnn_1xhighway"),
     "medium": _published_sizes("2x2048_256_2048cnn_1xhighway"),
     "original": _published_sizes("2x4096_512_2048cnn_2xhighway"),
