@@ -1,19 +1,19 @@
 """The bidirectional language model: the one class that is trained, exported, and used to embed.
 
-What a biLM computes is read in `char_cnn.py`, `lstm_cell.py`, `projected_lstm.py` and here. What makes it fast stands
-beside it, and is called at one place each: `char_tables.py` in the CNN, `recurrence.py` and `frozen.py` in the LSTM,
-`directions.py` in `run`, `sharing.py` in `_embed_tokens` and `token_cache.py` in `type_vectors`.
+What a biLM computes is read in `char_cnn.py`, `lstm_cell.py`, `projected_lstm.py` and here, from top to bottom. What
+makes it fast stands beside it and is called in one place each: `char_tables.py` in the CNN, `recurrence.py` and
+`frozen.py` in the LSTM, and here `sharing.py` in `_embed_tokens`, `token_cache.py` in `type_vectors` and
+`directions.py` in `run`.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING, Callable, Iterable, List, NamedTuple, Optional, Tuple, cast
 
 import torch
 from torch.nn import functional
 
 from elmo_plugin.bilm.char_cnn import CharacterCnn
-from elmo_plugin.bilm.directions import Direction, Rows, run_directions
-from elmo_plugin.bilm.frozen import are_frozen, check_precision
+from elmo_plugin.bilm.directions import Direction, run_directions
+from elmo_plugin.bilm.frozen import check_precision
 from elmo_plugin.bilm.lstm_cell import LstmState
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.bilm.projected_lstm import ProjectedLstm
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RecurrentOutput(NamedTuple):
-    """What the recurrent layers give: for each layer (batch_size, num_steps, projection_dim), in reading order."""
+    """The recurrent layers' outputs: for each layer (batch_size, num_steps, projection_dim), in reading order."""
 
     forward: List[torch.Tensor]
     backward: List[torch.Tensor]
@@ -46,8 +46,8 @@ class BiLm(torch.nn.Module):
     """A biLM of any size an options.json can state (Sec. 3.1 and 3.4 of the paper).
 
     By default a sentence's vectors depend on that sentence alone. `stateful` carries each row's LSTM states from one
-    call of `forward` to the next, batch after batch, as the original did; the same sentence then gives different
-    vectors twice. Carried states are plain attributes, since distributed training overwrites buffers.
+    call of `forward` to the next, batch after batch, as the original did; the same sentence then gets different vectors
+    each time. Carried states are plain attributes, since distributed training overwrites buffers.
 
     `dropout` acts at each LSTM layer's input, in training mode only; the residual connection adds the dropped input, as
     in the original.
@@ -55,12 +55,12 @@ class BiLm(torch.nn.Module):
     A frozen biLM on a CPU remembers the token vectors of words it has seen, up to `token_cache_megabytes`.
 
     `precision` is that of the LSTMs' multiplies, "float32" by default. "tf32" lets a GPU round their factors to TF32;
-    torch has one switch for all multiplies of a process, and this sets it. "bfloat16" runs the recurrence but for its
-    cells in bfloat16. "int8" is for a frozen biLM on a CPU: faster, and no longer exact (`benchmarks/README.md` says by
-    how much).
+    torch has one switch for all multiplies of a process, and this sets it. "bfloat16" runs the recurrence in bfloat16,
+    except for its cells. "int8" is for a frozen biLM on a CPU: faster, and no longer exact (`benchmarks/README.md` says
+    by how much).
 
-    `BiLm.load("wiki-small")` reads one. In a config it is the same string, or `{"type": "random", "projection_dim":
-    ..., ...}` for one to be trained; see `elmo_plugin.bilm.sources`.
+    `BiLm.load("wiki-small")` reads one. A config gives the same string, or `{"type": "random", "projection_dim": ...,
+    ...}` for one to be trained; see `elmo_plugin.bilm.sources`.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class BiLm(torch.nn.Module):
         padding.
         """
         self._check_width(character_ids)
-        character_ids, lengths = self._add_boundaries(character_ids)
+        character_ids, lengths = self.add_boundaries(character_ids)
         steps = torch.arange(character_ids.size(1), device=lengths.device)
         mask = steps < lengths.unsqueeze(1)
         tokens, lengths, places = self._embed_tokens(character_ids, lengths)
@@ -113,8 +113,8 @@ class BiLm(torch.nn.Module):
             layers = layers[:, places]
         return BiLmOutput(layers * mask.unsqueeze(-1), mask)
 
-    def _add_boundaries(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-        """<S> before each sentence and </S> behind it, and the lengths with them."""
+    def add_boundaries(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """Adds <S> before each sentence and </S> after it. Returns the ids, and the lengths including the two."""
         lengths = (character_ids > 0).any(dim=-1).sum(dim=-1)
         begin, end = self._boundary_ids.to(character_ids.device)
         with_boundaries = functional.pad(character_ids, (0, 0, 1, 1))
@@ -125,11 +125,11 @@ class BiLm(torch.nn.Module):
     def _embed_tokens(
         self, character_ids: torch.Tensor, lengths: torch.Tensor
     ) -> Tuple[torch.Tensor, torch.Tensor, Optional[torch.Tensor]]:
-        """The token vectors of the sentences that have to be run, their lengths, and each row's place among those
-        sentences if they aren't the rows themselves.
+        """The token vectors of the sentences to run, their lengths, and for each row of the batch which of these
+        sentences it is; None if each row is run.
 
-        On the CPU a word type goes through the character CNN once, and a sentence that stands in the batch twice is run
-        once. On a GPU finding repetitions would make the host wait, and costs more than it saves.
+        On the CPU each word type goes through the character CNN once, and a sentence that occurs twice in the batch is
+        run once. On a GPU finding repetitions would make the host wait, which costs more than it saves.
         """
         if not character_ids.is_cpu:
             return self.token_layer(character_ids), lengths, None
@@ -140,14 +140,10 @@ class BiLm(torch.nn.Module):
         return functional.embedding(sentences, self.type_vectors(types)), lengths, places
 
     def type_vectors(self, types: torch.Tensor) -> torch.Tensor:
-        """The token layer of different words' character ids, (num_types, max_characters_per_token), from the token
+        """The token vectors of distinct words' character ids, (num_types, max_characters_per_token), from the token
         cache where it may be used.
         """
-        weights = list(self.character_cnn.parameters())
-        is_exact = types.is_cpu and not torch.is_autocast_enabled("cpu")
-        if not is_exact or not are_frozen(weights) or self.token_cache.megabytes == 0:
-            return self.token_layer(types)
-        return self.token_cache.vectors(types, self.token_layer, weights)
+        return self.token_cache.vectors(types, self.token_layer, self.character_cnn.parameters())
 
     def token_layer(self, character_ids: torch.Tensor) -> torch.Tensor:
         """The context-independent vectors of character ids of any leading shape."""
@@ -165,16 +161,12 @@ class BiLm(torch.nn.Module):
         # Reverses each sentence in place; its own inverse. Shape: (batch_size, num_steps)
         reversal = torch.where(steps < lengths.unsqueeze(1), lengths.unsqueeze(1) - 1 - steps, steps)
         rows = torch.arange(batch_size, device=tokens.device).unsqueeze(1)
-        state = None
-        if self.stateful and self._carried_state is not None:
-            state = self._carried_state.to(tokens.device).rows(batch_size)
-        # Padding follows a sentence in both directions. So where no state is carried it can be run through and masked,
-        # which on a GPU spares the host waiting for the lengths.
+        # Padding follows a sentence in both directions, so where no state is carried it can be run and masked
+        # afterwards. On a GPU the host then needn't wait for the lengths.
         needs_lengths = self.stateful or tokens.is_cpu
+        state = self.carried_state(batch_size, tokens.device)
         output = self.run(tokens, tokens[rows, reversal], lengths if needs_lengths else None, state)
-        if self.stateful:
-            older = self._carried_state
-            self._carried_state = output.state.followed_by(older.to(tokens.device)) if older else output.state
+        self.carry(output.state)
         layers = [torch.cat([tokens, tokens], dim=-1)]
         for forward, backward in zip(output.forward, output.backward, strict=True):
             layers.append(torch.cat([forward, backward[rows, reversal]], dim=-1))
@@ -191,23 +183,21 @@ class BiLm(torch.nn.Module):
         """The recurrent layers over each direction's inputs, (batch_size, num_steps, projection_dim), each in its own
         reading order.
 
-        `lengths`, (batch_size,), ends rows early: their later outputs are zero and their state stays. `state` is where
-        to start, zeros by default. `resets`, (batch_size, num_steps) bool, lets a row start from zeros again at a step.
+        `lengths`, (batch_size,), ends rows early: their later outputs are zero and their state no longer changes.
+        `state` is where to start, zeros by default. `resets`, (batch_size, num_steps) bool, marks the steps at which a
+        row starts from zeros again.
         """
         if self.precision == "tf32" and not forward_inputs.is_cpu:
             torch.set_float32_matmul_precision("high")
-        batch_size, num_steps, _ = forward_inputs.shape
-        rows = Rows.by_length(batch_size, num_steps, lengths)
-        state = state or self.zero_state(batch_size)
-        run_layers = partial(self._run_layers, num_active=rows.num_active, keep=rows.keep(resets, forward_inputs.dtype))
+        state = state or self.zero_state(forward_inputs.size(0))
         forward, backward = run_directions(
-            run_layers,
-            Direction(self.forward_layers, *rows.sort(forward_inputs, state.forward)),
-            Direction(self.backward_layers, *rows.sort(backward_inputs, state.backward)),
-            rows.num_active,
+            self._run_layers,
+            Direction(self.forward_layers, forward_inputs, state.forward),
+            Direction(self.backward_layers, backward_inputs, state.backward),
+            lengths,
+            resets,
             may_thread=not self._drops(),
         )
-        forward, backward = rows.restore(*forward), rows.restore(*backward)
         return RecurrentOutput(forward[0], backward[0], BiLmState(forward[1], backward[1]).detach())
 
     def _run_layers(
@@ -236,7 +226,8 @@ class BiLm(torch.nn.Module):
         bilm: Optional[str] = None, weight_file: Optional[str] = None, *, options_file: Optional[str] = None
     ) -> "BiLm":
         """The biLM that one string names: a shipped or published name (`elmo_plugin.bilm.pretrained`), a folder with
-        options.json and weights.hdf5, a model archive, or a URL of either. Without a name it is the one that ships.
+        options.json and weights.hdf5, a model archive, or a URL of either. Without a name it is the default one that
+        ships.
 
         The one other way is AllenNLP 0.9's, `BiLm.load(options_file, weight_file)`.
         """
@@ -273,7 +264,7 @@ class BiLm(torch.nn.Module):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a sentence gives the same vectors each time, as long as the weights are the same."""
+        """Whether a sentence gets the same vectors each time, while the weights stay the same."""
         return not (self.stateful or self._drops())
 
     def _drops(self) -> bool:
@@ -285,6 +276,16 @@ class BiLm(torch.nn.Module):
             for direction in (self.forward_layers, self.backward_layers)
         ]
         return BiLmState(*layers)
+
+    def carried_state(self, batch_size: int, device: torch.device) -> Optional[BiLmState]:
+        """Where a batch starts: where the last one ended if the biLM is stateful, else None, for zeros."""
+        return self._carried_state and self._carried_state.to(device).rows(batch_size)
+
+    def carry(self, state: BiLmState) -> None:
+        """Keeps the state a batch ended with, if the biLM is stateful. Rows that the batch didn't have keep theirs."""
+        if self.stateful:
+            older = self._carried_state
+            self._carried_state = state if older is None else state.followed_by(older.to(state.forward[0].cell.device))
 
     def reset_state(self) -> None:
         """Forgets the carried states, so that the next batch starts from zeros."""

@@ -1,8 +1,8 @@
 """What a frozen biLM need not compute twice: its layers for a sentence are the same in every epoch.
 
 A cache is asked for the layers of a batch. Sentences it knows, by their characters, come from its store; only the
-others are run through the biLM, and are kept as long as the store has room. Nothing is ever evicted: training goes over
-its data in circles, and there the sentence that was used least recently is the very one that comes next.
+others are run through the biLM, and are kept while the store has room. Nothing is ever evicted: training cycles through
+its data, so the least recently used sentence is exactly the one that comes next.
 
 Only the biLM's own layers are kept. What follows them is learned (the mix), random (dropout) or depends on the batch
 (the original's layer norm).
@@ -29,23 +29,23 @@ logger = logging.getLogger(__name__)
 
 _BYTES_A_MEGABYTE = 2**20
 _KEY_BYTES = 16
-# Part of every key on disk: to be raised when the entries' layout or the biLM's arithmetic changes.
+# Part of every key on disk: raise it when the entries' layout or the biLM's arithmetic changes.
 _LAYOUT = 1
 
 
 class LayerCache(Registrable):
     """The layers of a biLM by sentence: `{"type": "ram"}` by default, `"disk"` or `"none"`.
 
-    It steps aside, and the biLM is simply run, where the same sentence may give other vectors the next time: if the
+    It steps aside, and the biLM is simply run, where the same sentence may get different vectors the next time: if the
     biLM has a parameter that requires a gradient, runs with dropout, or is stateful. If the biLM's weights change, what
-    was computed with the old ones is forgotten; see `Snapshot` for what is seen of that.
+    was computed with the old ones is forgotten; see `Snapshot` for which changes are noticed.
 
     Entries are on the host. With a GPU, the host waits for a batch's character ids, and for nothing else: what is found
     goes to the GPU in one copy, what the biLM computes stays there, and only what is to be kept comes back, once.
 
-    - `megabytes`: the most that entries may take; 0 turns the cache off. A token of the published size takes 10 KB. Of
-      data that don't fit, as many sentences are spared as do fit; the log says what would hold them all.
-    - `float16`: keep half the bytes a number, and with them about three decimal digits.
+    - `megabytes`: the most that entries may take; 0 turns the cache off. A token of the published size takes 10 KB. If
+      the data don't fit, as many sentences are kept as do; the log says what size would hold them all.
+    - `float16`: keep two bytes per number, and with them about three decimal digits.
     """
 
     default_implementation = "ram"
@@ -95,8 +95,8 @@ class LayerCache(Registrable):
         return BiLmOutput(layers, torch.arange(layers.size(2), device=lengths.device) < lengths + 2)
 
     def report(self) -> None:
-        """Logs how much is cached and of how much use it was since the last report, and once, if that is less than
-        there is, what would hold it all.
+        """Logs how much is cached and how much was found since the last report; and once, if the data don't fit, the
+        size that would hold them.
         """
         if self._num_asked:
             num_found = self._num_asked - self._num_missing
@@ -153,11 +153,13 @@ class LayerCache(Registrable):
 
     @property
     def is_in_use(self) -> bool:
-        """Whether it serves a run that has begun, be it in another process."""
+        """Whether it serves a run that has begun, even in another process."""
         return bool(self._computed)
 
     def state_dict(self) -> Dict[str, Any]:
-        """What it takes to fill another process's caches with the very same vectors, for training to resume exactly."""
+        """What it takes to fill another process's caches with exactly the same vectors, so that training resumes
+        exactly.
+        """
         character_ids = numpy.frombuffer(b"".join(ids for ids, _ in self._computed), dtype=numpy.uint8)
         return {
             "character_ids": torch.from_numpy(character_ids.copy()),
@@ -181,15 +183,15 @@ class LayerCache(Registrable):
     # ---- What a store has to do ----
 
     def _get(self, keys: List[bytes], packing: "_Packing") -> Dict[bytes, torch.Tensor]:
-        """The entries there are."""
+        """The entries it has among these keys."""
         raise NotImplementedError
 
     def _put(self, entries: Dict[bytes, torch.Tensor]) -> bool:
-        """Keeps entries, first come, as long as they fit. Whether they all did."""
+        """Keeps entries in order while they fit. Returns whether all of them did."""
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """The weights are other ones."""
+        """Called when the weights have changed."""
         raise NotImplementedError
 
     def _held_bytes(self) -> int:
@@ -230,7 +232,7 @@ class RamCache(LayerCache):
         for key, entry in entries.items():
             if self._num_bytes + entry.nbytes > self.megabytes * _BYTES_A_MEGABYTE:
                 return False
-            # A copy of its own: a view would keep its whole batch.
+            # Copied: a view would keep its whole batch.
             self._entries[key] = entry.clone()
             self._num_bytes += entry.nbytes
         return True
@@ -251,10 +253,10 @@ class RamCache(LayerCache):
 
 @LayerCache.register("disk")
 class DiskCache(LayerCache):
-    """Entries in a `LayerStore` in the folder `path`, on a local disk. It outlives the run, whenever that is killed;
-    any number of processes may use it at once, and with different biLMs: an entry is found only by the very weights and
+    """Entries in a `LayerStore` in the folder `path`, on a local disk. It outlives the run, even a killed one; any
+    number of processes may use it at once, with different biLMs: an entry is found only with exactly the weights and
     options that made it. `megabytes` bounds its files; once it is full, only deleting the folder makes room. What is
-    damaged in it is put aside and made anew.
+    damaged in it is set aside and rebuilt.
     """
 
     def __init__(self, path: str, megabytes: float = 16384, float16: bool = False) -> None:
@@ -273,7 +275,7 @@ class DiskCache(LayerCache):
             as_bytes = {key: _bytes_of(entry) for key, entry in entries.items()}
             return self._store().put(as_bytes, self.megabytes * _BYTES_A_MEGABYTE)
         except OSError as error:
-            logger.warning("can't write to the cache in %s any more, and go on without: %s", self.path, error)
+            logger.warning("can't write to the cache in %s any more; going on without it: %s", self.path, error)
             return False
 
     def _forget(self) -> None:
@@ -306,7 +308,9 @@ def _quarter_of_memory() -> float:
 
 
 def fingerprint(bilm: BiLm, context: str = "") -> bytes:
-    """A digest of everything a biLM's vectors depend on but the sentence. It takes a second for the published size."""
+    """A digest of everything a biLM's vectors depend on apart from the sentence. It takes a second for the published
+    size.
+    """
     digest = hashlib.blake2b(digest_size=32)
     digest.update(json.dumps([context, bilm.precision, bilm.options.to_json()], sort_keys=True).encode())
     for name, weight in sorted(bilm.named_parameters()):
@@ -320,7 +324,7 @@ def _bytes_of(tensor: torch.Tensor) -> memoryview:
 
 
 class _Sentences(NamedTuple):
-    """A batch's sentences: their lengths, and for each a key, the same wherever it stands and however it is padded."""
+    """A batch's sentences: their lengths, and a key for each, the same wherever it occurs and however it is padded."""
 
     keys: List[bytes]
     lengths: torch.Tensor  # (batch_size,), on the host
@@ -345,8 +349,8 @@ class _Sentences(NamedTuple):
 
 
 class _Packing(NamedTuple):
-    """How a sentence's layers become one matrix: a row a token, with the token layer, whose two halves are the same, at
-    half width.
+    """How a sentence's layers become one matrix: one row per token, with the token layer, whose two halves are equal,
+    at half width.
     """
 
     num_layers: int
@@ -367,7 +371,7 @@ class _Packing(NamedTuple):
         return packed.to(dtype).cpu()
 
     def unpack(self, entries: List[Optional[torch.Tensor]], num_steps: int, device: torch.device) -> torch.Tensor:
-        """The inverse, for entries of any lengths, on `device`; zeros for padding and for entries that aren't there."""
+        """The inverse, for entries of any lengths, on `device`; zeros for padding and for missing entries."""
         (dtype,) = {self.dtype if device.type == "cpu" else entry.dtype for entry in entries if entry is not None}
         # Memory that a GPU can copy from while the host goes on.
         shape = (self.num_layers, len(entries), num_steps, 2 * self.projection_dim)

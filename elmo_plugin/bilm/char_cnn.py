@@ -14,14 +14,14 @@ _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 def _set_normal(weight: torch.Tensor, std: float) -> None:
     """Draws a weight at random. One without values, on the meta device, stays as it is: torch would import its compiler
-    for it, which takes longer than all else that embedding imports.
+    for it, which takes longer than everything else that embedding imports.
     """
     if not weight.is_meta:
         torch.nn.init.normal_(weight, std=std)
 
 
 class Highway(torch.nn.Module):
-    """gate * relu(transform x) + (1 - gate) * x, with the published file's signs: the "carry" gate lets the *transform*
+    """gate * relu(transform x) + (1 - gate) * x, with the published files' signs: the "carry" gate lets the *transform*
     through.
     """
 
@@ -29,7 +29,7 @@ class Highway(torch.nn.Module):
         super().__init__()
         self.transform = torch.nn.Linear(dim, dim)
         self.carry = torch.nn.Linear(dim, dim)
-        # As the original: small weights, and gates that start out nearly closed.
+        # As in the original: small weights, and gates that start out nearly closed.
         for linear, bias in ((self.transform, 0.0), (self.carry, -2.0)):
             _set_normal(linear.weight, dim**-0.5)
             torch.nn.init.constant_(linear.bias, bias)
@@ -91,6 +91,6 @@ class CharacterCnn(torch.nn.Module):
         return torch.cat([convolution(characters).amax(dim=-1) for convolution in self.convolutions], dim=-1)
 
     def _look_up(self, ids: torch.Tensor) -> torch.Tensor:
-        """The same by tables, which is faster on a CPU."""
+        """The same from tables, which is faster on a CPU."""
         with torch.autocast(ids.device.type, enabled=False):
             return convolution_maxima(ids, self._characters(), cast(Iterable[torch.nn.Conv1d], self.convolutions))

@@ -1,8 +1,8 @@
 """Convolutions over characters without convolving.
 
-There are few characters, so what each of them adds to each filter in each place of a window fits in a table, and a
+There are few characters, so what each of them adds to each filter at each position of a window fits in a table, and a
 window's value is the sum of `width` rows of it. On a CPU summing rows is several times faster than multiplying
-matrices, and the gradient goes to the rows of the windows that won alone.
+matrices, and the gradient goes only to the rows of the windows that won.
 """
 
 from typing import Iterable, List, Optional
@@ -27,8 +27,8 @@ def convolution_maxima(
 def _num_windows(ids: torch.Tensor) -> torch.Tensor:
     """How many windows of a word can hold its maxima, (num_tokens,).
 
-    Words end on a run of equal ids, of padding as a rule. Windows within that run are all alike, so that the first
-    stands for all.
+    Words end in a run of equal ids, usually padding. Windows within that run are all alike, so the first represents
+    them all.
     """
     changes = ids[:, 1:] != ids[:, :-1]
     places = torch.arange(1, ids.size(1), device=ids.device)
@@ -101,12 +101,12 @@ def _window_values(ids: torch.Tensor, table: torch.Tensor, longest: int) -> torc
 
 
 def _places_of(best: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """In which window each maximum stands, as a float (torch's own argmax takes many times as long).
+    """In which window each maximum is, as a float (torch's own argmax takes many times as long).
 
-    Values below the maximum are pushed below zero. Of equal ones the last is taken: filters that see equal values in
-    two windows see equal characters, but for accidents.
+    Values below the maximum are pushed below zero. Of equal ones the last is taken: apart from coincidences, filters
+    that see equal values in two windows see equal characters.
     """
     places = torch.arange(values.size(1), dtype=values.dtype, device=values.device).view(1, -1, 1)
     pushed = values.sub_(best.unsqueeze(1)).mul_(torch.finfo(values.dtype).max).add_(places)
-    # Where a value isn't a number no place is right, but any is safe.
+    # Where a value is nan no place is right, but any is safe.
     return pushed.amax(dim=1).round_().clamp_(min=0).nan_to_num_()

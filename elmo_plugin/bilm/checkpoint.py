@@ -33,8 +33,8 @@ class Layout(NamedTuple):
 
 
 def _side_by_side(tensors: List[torch.Tensor]) -> torch.Tensor:
-    """Matrices in one. Those without values, on the meta device, are joined by their shapes alone: `torch.cat` would
-    import torch's compiler for them, which takes longer than all else that embedding imports.
+    """Joins matrices. Those without values, on the meta device, are joined by their shapes alone: `torch.cat` would
+    import torch's compiler for them, which takes longer than everything else that embedding imports.
     """
     if tensors[0].is_meta:
         return torch.empty(tensors[0].size(0), sum(tensor.size(1) for tensor in tensors), device="meta")
@@ -110,14 +110,12 @@ def read_options(options_file: PathOrStr) -> BiLmOptions:
 
 
 def read(options_file: PathOrStr, weight_file: PathOrStr) -> BiLm:
-    """The biLM of a pair of files, of which the HDF5 is compared with the options before anything of their sizes is
-    built.
-    """
+    """The biLM of a pair of files. The HDF5 is compared with the options before anything of their sizes is built."""
     options = read_options(options_file)
     with _opened(weight_file) as file:
         _check_counts(file, options, str(options_file), str(weight_file))
         datasets = _find_datasets(file, options, str(weight_file))
-        with torch.device("meta"):  # has shapes, and takes no memory
+        with torch.device("meta"):  # has shapes but takes no memory
             shapes = {name: parameter.detach() for name, parameter in BiLm(options).named_parameters()}
         for entry in entries(options):
             expected = entry.layout.to_file([shapes[name] for name in entry.parameters]).shape
@@ -155,7 +153,7 @@ _COUNTED = {
 
 
 def _check_counts(file: h5py.File, options: BiLmOptions, options_file: str, weight_file: str) -> None:
-    """Compares the sizes that decide how many datasets there are with those there are."""
+    """Compares the sizes that decide how many datasets there are with the datasets the file has."""
     present = _dataset_names(file)
     for key, (attribute, pattern) in _COUNTED.items():
         num_stated = getattr(options, attribute)
@@ -174,8 +172,8 @@ def _dataset_names(file: h5py.File) -> List[str]:
 
 
 def _find_datasets(file: h5py.File, options: BiLmOptions, file_name: str) -> Dict[str, str]:
-    """Where each dataset of the table stands in the file; refuses a file that lacks one, or has more layers or filters
-    than stated.
+    """Where each dataset of the table is in the file; refuses a file that lacks one, or has more layers or filters than
+    stated.
     """
     present = _dataset_names(file)
     expected = [entry.dataset for entry in entries(options)]
@@ -234,7 +232,7 @@ def write(bilm: BiLm, weight_file: PathOrStr, options_file: PathOrStr, compact: 
 def reasons_allennlp_cannot_load(options: BiLmOptions) -> List[str]:
     """Empty for a biLM that AllenNLP 2.10.1's Elmo can load."""
     reasons = {
-        f"it reads {options.max_characters_per_token} characters a token, AllenNLP {DEFAULT_MAX_CHARACTERS}": (
+        f"it reads {options.max_characters_per_token} characters per token, AllenNLP {DEFAULT_MAX_CHARACTERS}": (
             options.max_characters_per_token != DEFAULT_MAX_CHARACTERS
         ),
         "it has no skip connections": not options.use_skip_connections,

@@ -1,6 +1,6 @@
 """The biLM's training windows as CUDA graphs: all kernels of a pass are launched as one.
 
-Windows have a fixed shape, which is what a graph needs. It hasn't been tried on a GPU, hence is off unless asked for.
+Windows have a fixed shape, which is what a graph needs. It hasn't been tried on a GPU, so it is off by default.
 """
 
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
@@ -13,8 +13,8 @@ from elmo_plugin.bilm.state import BiLmState
 
 
 class WindowRunner:
-    """`BiLm.run` on windows, with graphs or without. A shape is captured when it first comes, forward and backward
-    pass; where there is no graph to be had, on a CPU or without gradients, `run` is called as it is.
+    """`BiLm.run` on windows, with graphs or without. A shape's forward and backward pass are captured when it first
+    occurs; where there can be no graph, on a CPU or without gradients, `run` is called directly.
     """
 
     def __init__(self, use_graphs: bool = False) -> None:

@@ -1,12 +1,14 @@
-"""How a biLM's two directions are run: together on a GPU, side by side on two cores, or one after the other."""
+"""How a biLM's two directions are run: together on a GPU, side by side on two cores, or one after the other; and always
+with the longest rows first, so that no step computes padding.
+"""
 
 from functools import partial
-from typing import Callable, Iterable, List, NamedTuple, Optional, Tuple, cast
+from typing import Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import torch
 
-from elmo_plugin.bilm.lstm_cell import LstmState
-from elmo_plugin.bilm.projected_lstm import ProjectedLstm, run_together
+from elmo_plugin.bilm.lstm_cell import LstmState, LstmWeights
+from elmo_plugin.bilm.projected_lstm import ProjectedLstm
 from elmo_plugin.bilm.recurrence import needs_gradient
 from elmo_plugin.bilm.side_by_side import side_by_side
 
@@ -18,10 +20,10 @@ _LEAST_MULTIPLY_ADDS_PER_THREAD = 10**8
 
 
 class Direction(NamedTuple):
-    """What a direction runs on what, from where."""
+    """The layers of a direction, their inputs in its reading order, and the states they start from."""
 
     layers: torch.nn.ModuleList
-    inputs: torch.Tensor  # (num_steps, batch_size, projection_dim)
+    inputs: torch.Tensor  # (batch_size, num_steps, projection_dim)
     states: List[LstmState]
 
 
@@ -39,14 +41,15 @@ class Rows(NamedTuple):
         steps = torch.arange(num_steps, device=lengths.device)
         return cls((sorted_lengths > steps.unsqueeze(1)).sum(dim=1).tolist(), order)
 
-    def sort(self, inputs: torch.Tensor, states: List[LstmState]) -> Tuple[torch.Tensor, List[LstmState]]:
-        """Inputs (batch_size, num_steps, dim), with the step in front, and states, in this order."""
+    def sort(self, direction: Direction) -> Direction:
+        """The same with the rows in this order, and inputs (num_steps, batch_size, dim)."""
+        layers, inputs, states = direction
         if self.order is None:
-            return inputs.transpose(0, 1), states
-        return inputs[self.order].transpose(0, 1), _select_rows(states, self.order)
+            return Direction(layers, inputs.transpose(0, 1), states)
+        return Direction(layers, inputs[self.order].transpose(0, 1), _select_rows(states, self.order))
 
     def restore(self, outputs: List[torch.Tensor], states: List[LstmState]) -> LayersOutput:
-        """The inverse."""
+        """Outputs (num_steps, batch_size, dim) as (batch_size, num_steps, dim), and all rows in their old order."""
         outputs = [output.transpose(0, 1) for output in outputs]
         if self.order is None:
             return outputs, states
@@ -75,15 +78,27 @@ def run_directions(
     run_layers: Callable[..., LayersOutput],
     forward: Direction,
     backward: Direction,
-    num_active: List[int],
+    lengths: Optional[torch.Tensor],
+    resets: Optional[torch.Tensor],
     may_thread: bool,
 ) -> Tuple[LayersOutput, LayersOutput]:
-    """`run_layers` on both. Threads are for what draws no random numbers."""
+    """`run_layers` on both. `lengths` and `resets` are those of `BiLm.run`; threads are for what draws no random
+    numbers.
+    """
+    rows = Rows.by_length(forward.inputs.size(0), forward.inputs.size(1), lengths)
+    run = partial(run_layers, num_active=rows.num_active, keep=rows.keep(resets, forward.inputs.dtype))
+    first, second = _run_both(run, rows.sort(forward), rows.sort(backward), rows.num_active, may_thread)
+    return rows.restore(*first), rows.restore(*second)
+
+
+def _run_both(
+    run: Callable[..., LayersOutput], forward: Direction, backward: Direction, num_active: List[int], may_thread: bool
+) -> Tuple[LayersOutput, LayersOutput]:
     if not forward.inputs.is_cpu and min(num_active) == forward.inputs.size(1):
-        return _run_together(run_layers, forward, backward)
+        return _run_together(run, forward, backward)
     if may_thread and _is_worth_two_threads(forward, num_positions=sum(num_active)):
-        return side_by_side(lambda: run_layers(*forward), lambda: run_layers(*backward))
-    return run_layers(*forward), run_layers(*backward)
+        return side_by_side(lambda: run(*forward), lambda: run(*backward))
+    return run(*forward), run(*backward)
 
 
 def _run_together(
@@ -102,6 +117,22 @@ def _run_together(
         for index in range(2)
     ]
     return results[0], results[1]
+
+
+def run_together(
+    layers: Sequence[ProjectedLstm],
+    inputs: torch.Tensor,
+    state: LstmState,
+    num_active: List[int],
+    keep: Optional[torch.Tensor] = None,
+) -> Tuple[torch.Tensor, LstmState]:
+    """Layers of equal sizes at once, with one multiply for all of them. Inputs, outputs and states have a leading
+    dimension for the layers.
+    """
+    parts = zip(*(layer.weights() for layer in layers), strict=True)
+    stacked = [None if part[0] is None else torch.stack(part) for part in parts]
+    weights = LstmWeights(*stacked)  # type: ignore[arg-type]
+    return layers[0].run(weights, inputs, state, num_active, keep)
 
 
 def _is_worth_two_threads(direction: Direction, num_positions: int) -> bool:

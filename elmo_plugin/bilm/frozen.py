@@ -1,8 +1,8 @@
-"""Weights that stay as they are: whether they do, whether they still do, and how to multiply by them.
+"""Frozen weights: whether weights are frozen, whether they have changed all the same, and how to multiply by them.
 
 What is computed from frozen weights may be kept: token vectors (`token_cache.py`), layers (`cache.py`), and the weights
 themselves in the order in memory that multiplies fastest. A recurrence multiplies few rows by a large matrix at each
-step. Given the matrix as it is stored, a BLAS arranges it anew every time: at 16,384 x 512, on an AMD processor, that
+step. Given the matrix as it is stored, a BLAS rearranges it every time: at 16,384 x 512, on an AMD processor, that
 takes a third of the time with 64 rows and half of it with 16.
 """
 
@@ -25,9 +25,9 @@ def are_frozen(weights: Iterable[torch.Tensor]) -> bool:
 
 
 class Snapshot:
-    """Notices when weights are no longer what they were.
+    """Notices when weights have changed.
 
-    By their memory, by the count torch keeps of changes in place and, on a CPU, by a sample of their numbers, since
+    It goes by their memory, by torch's count of changes in place and, on a CPU, by a sample of their numbers, since
     changes through `.data` aren't counted. A change through `.data` of a few numbers only may go unnoticed; on other
     devices every such change does, since reading a sample would make the host wait.
     """
@@ -38,7 +38,7 @@ class Snapshot:
         # Held, so that no other tensor can take over their memory.
         self._weights = [weight.detach() for weight in weights]
         self._versions = [weight._version for weight in self._weights]
-        with torch.inference_mode(False):  # outlives an inference mode that may be on just now
+        with torch.inference_mode(False):  # it outlives an inference mode that may be on at the moment
             self._samples = [self._sample(weight).clone() for weight in self._weights]
 
     @classmethod
@@ -47,7 +47,7 @@ class Snapshot:
         return flat[:: max(1, len(flat) // cls._SAMPLE)] if weight.is_cpu else flat[:0]
 
     def is_of(self, weights: Iterable[torch.Tensor]) -> bool:
-        """Whether these are the weights of then, unchanged."""
+        """Whether these are the same weights, unchanged."""
         now = list(weights)
         return len(now) == len(self._weights) and all(
             new.data_ptr() == old.data_ptr()
@@ -59,8 +59,8 @@ class Snapshot:
 
 
 class Product:
-    """inputs @ weight.t(), of a weight as it is stored: (output_dim, input_dim). Several weights in front of each other
-    have inputs of their own each.
+    """inputs @ weight.t(), of a weight as it is stored: (output_dim, input_dim). Several weights, stacked along a
+    leading dimension, have their own inputs each.
     """
 
     def __init__(self, weight: torch.Tensor) -> None:
@@ -81,14 +81,14 @@ class Product:
 
 
 class TransposedProduct(Product):
-    """With the weight the other way round in memory, as MKL multiplies it fastest."""
+    """With the weight transposed in memory, as MKL multiplies it fastest."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         self._transposed = weight.mT.contiguous()
 
 
 class _FreshProduct(Product):
-    """With a kernel that gives its result in fresh memory."""
+    """With a kernel that returns its result in new memory."""
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
@@ -104,9 +104,9 @@ class _FreshProduct(Product):
 
 
 class PackedProduct(_FreshProduct):
-    """By oneDNN, with the weight in an order of its own."""
+    """By oneDNN, with the weight in oneDNN's own order."""
 
-    # oneDNN arranges the weight for a number of rows. Others then run as fast as with an arrangement of their own.
+    # oneDNN arranges the weight for a number of rows. Other numbers then run as fast as with their own arrangement.
     _NUM_ROWS = 64
 
     def __init__(self, weight: torch.Tensor) -> None:
@@ -120,7 +120,7 @@ class PackedProduct(_FreshProduct):
 
 
 class Int8Product(_FreshProduct):
-    """With the weight rounded to 8 bits, a scale for each output, and the inputs to 7, which is what sums of 16 bits on
+    """With the weight rounded to 8 bits, a scale for each output, and the inputs to 7, which is what 16-bit sums on
     processors without VNNI can hold.
     """
 
@@ -151,8 +151,8 @@ class FrozenProducts:
         return FrozenProducts, ()
 
     def get(self, name: str, weight: torch.Tensor, num_rows: int, precision: str) -> Product:
-        """The product of `num_rows` rows and the module's parameter `name`, which is taken as it is stored unless it is
-        frozen.
+        """The product of `num_rows` rows and the module's parameter `name`, which is multiplied as it is stored unless
+        it is frozen.
         """
         kind = _fastest(weight, num_rows, precision) if are_frozen([weight]) else Product
         if kind is Product:
@@ -173,8 +173,8 @@ def _fastest(weight: torch.Tensor, num_rows: int, precision: str) -> Type[Produc
 
     With MKL's AVX-512, on one core of a Xeon, a transposed weight took 4 to 18 % less time than a packed one at
     4096/512 and 8 to 64 rows, and 15 to 60 % less at 1024/128. On AMD processors, with AVX2 and with AVX-512, a packed
-    one took a third less than either other at 4096/512, and 15 % less at 512/128; for a single row a transposed one
-    took the least.
+    one took a third less than either of the others at 4096/512, and 15 % less at 512/128; for a single row a transposed
+    one was the fastest.
     """
     if precision == "int8":
         return Int8Product

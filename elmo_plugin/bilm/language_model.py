@@ -44,13 +44,13 @@ class BiLmLanguageModel(Model):
     """Predicts each word from those before it and from those after it (Peters et al. 2018, Sec. 3.1).
 
     The token layer, inside `bilm`, and the softmax are tied between the directions; the LSTMs are not. The loss is the
-    mean of the two directions' mean negative log likelihoods a target: that of the configured softmax while training,
+    mean of the two directions' mean negative log likelihoods per target: that of the configured softmax while training,
     and always the exact one otherwise. So are the metrics, see `BiLmPerplexity`.
 
-    It takes two layouts. Sentences, one an instance (reader `elmo::bilm`, any loader), start from zeros, as they do
+    It takes two layouts. Sentences, one per instance (reader `elmo::bilm`, any loader), start from zeros, as they do
     when the biLM embeds. Packed windows (loader `elmo::windows`) start from `carried_state`, where each row's last
-    window ended; then the caller, the trainer `elmo::bilm` say, calls `reset_carried_state()` at the start of an epoch
-    and keeps training and validation apart. `carry_state: false` starts each window from zeros.
+    window ended; then the caller, such as the trainer `elmo::bilm`, calls `reset_carried_state()` at the start of an
+    epoch and keeps training and validation apart. `carry_state: false` starts each window from zeros.
 
     - `dropout` is that before the softmax; the one at each LSTM layer's input is the biLM's.
     - `reset_probability` is the chance that the state is reset at a sentence's start in training, since embedding
@@ -60,7 +60,7 @@ class BiLmLanguageModel(Model):
       training starts from. AllenNLP drops this key when it loads the result, which therefore doesn't need the old
       archive.
     - `cuda_graphs` launches all kernels of a training window's recurrence as one, on a GPU. It hasn't been tried on
-      one, hence is off by default.
+      one, so it is off by default.
 
     A biLM that is frozen (by the trainer's `no_grad: ["^bilm"]`) has no dropout inside: it is read as it will be when
     it embeds.
@@ -194,7 +194,7 @@ class BiLmLanguageModel(Model):
 
     def _run_windows(self, streams: Streams, sentence_starts: torch.Tensor) -> TopLayer:
         self._check_carried_state(num_rows=streams.mask.size(0))
-        # No lengths: padding comes only after a row's last target, where nothing reads its state any more.
+        # No lengths: padding comes only after a row's last target, where nothing reads its state.
         output = self._windows.run(
             self.bilm,
             streams.forward_inputs,

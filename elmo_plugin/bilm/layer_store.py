@@ -4,8 +4,8 @@ A segment is two files: `N.entries`, one entry after the other, and `N.index`, a
 and a checksum of both. One process at a time adds to a segment, and holds a lock on its index; all read all segments.
 An entry is written before its row, so that a process killed at any moment leaves no row without an entry.
 
-Nothing is mapped into memory or unpickled. A file that is damaged, or cut short under a reader's hands, fails a check
-and its segment is put aside.
+Nothing is mapped into memory or unpickled. A file that is damaged, or truncated while it is being read, fails a check
+and its segment is set aside.
 """
 
 import fcntl
@@ -26,7 +26,9 @@ _HEADER = b"elmo_plugin layers, version 1\n".ljust(_ROW.size)
 
 
 class LayerStore:
-    """Entries in the folder `path`, of keys of 16 bytes. What is in it stays; what is added is found by others, too."""
+    """Entries in the folder `path`, of keys of 16 bytes. What is in it stays; what one process adds is found by the
+    others.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -50,18 +52,18 @@ class LayerStore:
 
     @property
     def num_bytes(self) -> int:
-        """What all segments take on disk."""
+        """How many bytes all segments take on disk."""
         return sum(
             entry.stat().st_size for entry in os.scandir(self.path) if entry.name.endswith((".index", ".entries"))
         )
 
     def get(self, keys: Iterable[bytes]) -> Dict[bytes, bytearray]:
-        """The entries there are."""
+        """The entries it has among these keys."""
         self._read_news()
         return {key: entry for key in set(keys) if (entry := self._read(key)) is not None}
 
     def put(self, entries: Dict[bytes, memoryview], max_bytes: float) -> bool:
-        """Adds entries, first come, while the folder stays within `max_bytes`. Whether they all fitted."""
+        """Adds entries in order while the folder stays within `max_bytes`. Returns whether all of them fitted."""
         self._read_news()
         room = max_bytes - self.num_bytes - _ROW.size  # a segment's first has a header before it
         new = []
@@ -85,7 +87,7 @@ class LayerStore:
         return entry
 
     def _read_news(self) -> None:
-        """What was added to the folder, by anyone, since this was last called."""
+        """Reads what any process has added to the folder since the last call."""
         if self._process_id != os.getpid():
             # A forked process takes over neither open files nor locks.
             self._segments, self._places, self._own, self._process_id = {}, {}, None, os.getpid()
@@ -104,7 +106,7 @@ class LayerStore:
         return True
 
     def _segment_to_write(self) -> "_Segment":
-        """The first that no one else is writing to, or a new one."""
+        """The first segment that no one else is writing to, or a new one."""
         while self._own is None:
             for number in count():
                 segment = self._segments.get(number) or _Segment(self.path, number)
@@ -116,7 +118,7 @@ class LayerStore:
 
     def _put_aside(self, segment: "_Segment", reason: object) -> None:
         log = logger.info if self._has_warned else logger.warning
-        log("the biLM's cache in %s is damaged (%s); it is put aside as *.unsound and made anew", self.path, reason)
+        log("the biLM's cache in %s is damaged (%s); it is set aside as *.unsound and rebuilt", self.path, reason)
         self._has_warned = True
         if not segment.put_aside():
             self._unsound.add(segment.number)
@@ -141,7 +143,7 @@ class _Segment:
         self._files = [folder / f"{number}.index", folder / f"{number}.entries"]
         self._descriptors: List[int] = []
         self._num_read = 0  # bytes of the index
-        self._end = 0  # of the last entry there is a row for
+        self._end = 0  # of the last entry that has a row
 
     def __del__(self) -> None:
         for descriptor in self._descriptors:
@@ -164,11 +166,13 @@ class _Segment:
         except BlockingIOError:
             return False
         except IsADirectoryError:
-            pass  # found out, too, by who reads it
+            pass  # whoever reads it will notice, too
         return True
 
     def new_rows(self) -> Dict[bytes, _Place]:
-        """The places of the entries that came since the last call. Raises OSError if the files aren't as written."""
+        """The places of the entries that came since the last call. Raises OSError if the files aren't as they were
+        written.
+        """
         index, entries = self._open()
         size = os.fstat(index).st_size
         if size < self._num_read:
@@ -207,7 +211,7 @@ class _Segment:
         return places
 
     def put_aside(self) -> bool:
-        """Renames both files. Whether their names are free now."""
+        """Renames both files. Returns whether their names are free now."""
         for file in self._files:
             try:
                 os.replace(file, f"{file}.unsound")
@@ -221,7 +225,7 @@ def _checksum(key: bytes, entry: "bytearray | memoryview") -> int:
 
 
 def _read_fully(descriptor: int, start: int, length: int) -> Optional[bytearray]:
-    """So many bytes, or None where the file doesn't have them."""
+    """This many bytes, or None if the file doesn't have them."""
     content = bytearray(length)
     view, num_read = memoryview(content), 0
     while num_read < length:

@@ -17,7 +17,7 @@ LARGEST = {
     "num_highway": 64,
     "max_characters_per_token": 2**12,
 }
-"""Far beyond any biLM there is; what is larger is a mistake that would take all memory before it is noticed."""
+"""Far beyond any existing biLM; anything larger is a mistake that would exhaust memory before it is noticed."""
 
 _KEYS = {
     "projection_dim": "lstm.projection_dim",
@@ -36,7 +36,7 @@ class BiLmOptions:
     """Everything that fixes the shapes and the arithmetic of a biLM. The defaults are the paper's.
 
     A projection as wide as the cell means no projection (and then no projection clipping, as in the original); as many
-    filters as the projection is wide means no projection behind the CNN.
+    filters as the projection is wide means no projection after the CNN.
     """
 
     projection_dim: int = 512
@@ -63,7 +63,7 @@ class BiLmOptions:
             clip = getattr(self, name)
             if clip is not None and not (isinstance(clip, (int, float)) and 0.0 <= clip < float("inf")):
                 raise ConfigurationError(
-                    f"a biLM's {name} has to be null or 0, for none, or a number above, not {clip!r}; correct it"
+                    f"a biLM's {name} has to be null or 0, for none, or a number above 0, not {clip!r}; correct it"
                 )
         if self.projection_dim > self.cell_dim:
             raise ConfigurationError(

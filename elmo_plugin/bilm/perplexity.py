@@ -12,13 +12,12 @@ class BiLmPerplexity(Metric):
     """Sums the negative log likelihoods of both directions, in float64, over real targets. `</S>` forward and `<S>`
     backward are targets.
 
-    - `forward_perplexity`, `backward_perplexity`: exp of a direction's mean negative log likelihood a target.
+    - `forward_perplexity`, `backward_perplexity`: exp of a direction's mean negative log likelihood per target.
     - `perplexity`: their arithmetic mean, the paper's figure.
     - `exp_mean_loss_perplexity`: exp of the mean of the two directions' losses, bilm-tf's figure; never above
       `perplexity`.
 
-    All are nan as long as nothing was counted. Sums stay on the device where they were made until `get_metric` is
-    called.
+    All are nan until something is counted. Sums stay on the device where they were made until `get_metric` is called.
     """
 
     supports_distributed = True
@@ -30,10 +29,10 @@ class BiLmPerplexity(Metric):
     def __call__(  # type: ignore[override]
         self, forward_nll: torch.Tensor, backward_nll: torch.Tensor, mask: torch.Tensor
     ) -> None:
-        """Adds a batch; all three have the same shape, and what stands where `mask` is False doesn't count."""
+        """Adds a batch; all three have the same shape, and positions where `mask` is False don't count."""
         sums = [_masked_sum(nll.detach(), mask) for nll in (forward_nll, backward_nll)]
         batch = torch.stack([*sums, mask.sum().double()])
-        # Reduced here, where every process passes once a batch; get_metric may be called by one process alone.
+        # Reduced here, where every process passes once per batch; get_metric may be called by one process alone.
         self._totals = self._totals.to(batch.device) + dist_reduce_sum(batch)
 
     def get_metric(self, reset: bool = False) -> Dict[str, float]:

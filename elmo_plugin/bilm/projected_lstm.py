@@ -1,21 +1,21 @@
 """One layer of LSTM with a projected state, and clipping of cell and state. Its formula is in `lstm_cell.py`."""
 
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 
 from elmo_plugin.bilm.frozen import FrozenProducts, Product, are_frozen
-from elmo_plugin.bilm.lstm_cell import FORGET_BIAS, Clips, LstmState
-from elmo_plugin.bilm.recurrence import LayOut, LstmWeights, needs_gradient, plain, run_lstm
+from elmo_plugin.bilm.lstm_cell import FORGET_BIAS, Clips, LstmState, LstmWeights
+from elmo_plugin.bilm.recurrence import LayOut, needs_gradient, plain, run_lstm
 from elmo_plugin.errors import ConfigurationError
 
 
 class ProjectedLstm(torch.nn.Module):
     """One layer in one direction. Inputs and outputs have the step first: (num_steps, batch_size, dim).
 
-    The forget bias is kept without its + 1, as in the published files. Where no gradient is asked for and the weights
-    are frozen, they are laid out for the fastest kernel, which takes as much memory again. The attribute `precision` is
-    that of the multiplies; see `BiLm`.
+    The forget bias is kept without its + 1, as in the published files. Where no gradient is needed and the weights are
+    frozen, they are laid out for the fastest kernel, which takes as much memory again (`frozen.py`). The attribute
+    `precision` is that of the multiplies; see `BiLm`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ProjectedLstm(torch.nn.Module):
     def forward(
         self, inputs: torch.Tensor, state: LstmState, num_active: List[int], keep: Optional[torch.Tensor] = None
     ) -> Tuple[torch.Tensor, LstmState]:
-        """Runs from `state`. At each step the first `num_active[step]` rows are running; numbers never grow.
+        """Runs from `state`. At each step the first `num_active[step]` rows are running; these numbers never grow.
 
         `keep`, (num_steps, batch_size, 1), is 0 where a row's state is set to zero before a step, and 1 elsewhere.
         """
@@ -73,7 +73,7 @@ class ProjectedLstm(torch.nn.Module):
         keep: Optional[torch.Tensor],
         lay_out: LayOut = plain,
     ) -> Tuple[torch.Tensor, LstmState]:
-        """The same with weights that are given, in this layer's precision."""
+        """The same with the given weights, in this layer's precision."""
         dtype = torch.bfloat16 if self.precision == "bfloat16" else self.bias.dtype
         projection = None if weights.projection is None else weights.projection.to(dtype)
         weights = weights._replace(state=weights.state.to(dtype), projection=projection)
@@ -97,19 +97,3 @@ class ProjectedLstm(torch.nn.Module):
                 "precision int8 is for embedding with a frozen biLM on a CPU, but this one trains or is on a GPU; set "
                 'it to "float32"'
             )
-
-
-def run_together(
-    layers: Sequence[ProjectedLstm],
-    inputs: torch.Tensor,
-    state: LstmState,
-    num_active: List[int],
-    keep: Optional[torch.Tensor] = None,
-) -> Tuple[torch.Tensor, LstmState]:
-    """Layers of equal sizes at once, with one multiply for all where each would have its own. Inputs, outputs and
-    states have a dimension for the layers in front.
-    """
-    parts = zip(*(layer.weights() for layer in layers), strict=True)
-    stacked = [None if part[0] is None else torch.stack(part) for part in parts]
-    weights = LstmWeights(*stacked)  # type: ignore[arg-type]
-    return layers[0].run(weights, inputs, state, num_active, keep)

@@ -4,9 +4,9 @@ Only W_h h and the gates are sequential. The input's part is one matrix multiply
 backward pass the weights' gradients are one multiply each over the whole sequence too, which is why the recurrence is
 its own autograd function: autograd would do them step by step.
 
-Tensors are (..., batch_size, dim) at a step, where in front there may be a dimension for the directions that are run
-together. Rows are sorted by length, so that at each step the rows still running are a prefix of the batch and no step
-computes padding.
+Tensors are (..., batch_size, dim) at a step; there may be a leading dimension for directions that are run together.
+Rows are sorted by length, so that at each step the rows still running are a prefix of the batch and no step computes
+padding.
 """
 
 from itertools import pairwise
@@ -14,26 +14,17 @@ from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
-from elmo_plugin.bilm import lstm_cell
+from elmo_plugin.bilm import lstm_cell, lstm_gradients
 from elmo_plugin.bilm.frozen import Product, TransposedProduct
-from elmo_plugin.bilm.lstm_cell import Clips, LstmState
+from elmo_plugin.bilm.lstm_cell import Clips, LstmState, LstmWeights
 from elmo_plugin.processor import lstm_kernels_for, mkl_has_avx512
 
 _MAX_GATE_NUMBERS = 2**24
 """How many gate pre-activations are held at once without gradients: 64 MB of float32."""
 
 
-class LstmWeights(NamedTuple):
-    """The weights of a layer; or those of two layers that run together, in front of each other."""
-
-    input: torch.Tensor  # (..., 4 * cell_dim, input_dim)
-    state: torch.Tensor  # (..., 4 * cell_dim, projection_dim)
-    bias: torch.Tensor  # (..., 4 * cell_dim)
-    projection: Optional[torch.Tensor]  # (..., projection_dim, cell_dim)
-
-
 LayOut = Callable[[str, torch.Tensor, int], Product]
-"""From the name and value of a weight to the way to multiply a number of rows by it."""
+"""Maps a weight's name and value to the way to multiply a number of rows by it."""
 
 
 def plain(name: str, weight: torch.Tensor, num_rows: int) -> Product:
@@ -49,10 +40,10 @@ def run_lstm(
     keep: Optional[torch.Tensor],
     lay_out: LayOut = plain,
 ) -> Tuple[torch.Tensor, LstmState]:
-    """The outputs for inputs (..., num_steps, batch_size, dim), zeros for rows that had ended, and the last state.
+    """The outputs for inputs (..., num_steps, batch_size, dim), zeros for rows that have ended, and the last state.
 
     Without gradients the gates of only a block of steps are held at once, so that memory stays flat over long
-    sequences. Under autocast the multiply of the inputs runs in half precision, the recurrence stays in that of its
+    sequences. Under autocast the inputs are multiplied in half precision, and the recurrence stays in that of its
     weights.
     """
     if needs_gradient(inputs, *state, *weights):
@@ -103,8 +94,8 @@ class RecurrentProducts(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What each step met and gave, zeros for rows that had ended. `hiddens` and `cells` begin with the state before the
-    first step.
+    """What each step started from and produced, zeros for rows that have ended. `hiddens` and `cells` begin with the
+    state before the first step.
     """
 
     hiddens: torch.Tensor  # (num_steps + 1, ..., batch_size, projection_dim)
@@ -167,7 +158,7 @@ def _first(tensor: torch.Tensor, num_rows: int) -> torch.Tensor:
 
 
 def _of_step(keep: Optional[torch.Tensor], step: int, num_running: int) -> Optional[torch.Tensor]:
-    """(num_running, 1); None where nothing is reset, as behind the last step."""
+    """(num_running, 1); None where nothing is reset, as after the last step."""
     return None if keep is None or step == len(keep) else keep[step, :num_running]
 
 
@@ -180,7 +171,7 @@ def _room_for(
     new = torch.Tensor.new_zeros if has_gaps else torch.Tensor.new_empty
 
     def room(num: int, like: torch.Tensor) -> torch.Tensor:
-        """Of its own for each step; or one that all steps share, the same memory `num` times."""
+        """Separate memory for each step; or the same memory `num` times, which all steps share."""
         return new(like, (num, *like.shape)) if record else new(like, (1, *like.shape)).expand(num, *like.shape)
 
     hiddens, cells = new(hidden, (num_steps + 1, *hidden.shape)), room(num_steps + 1, cell)
@@ -192,7 +183,7 @@ def _room_for(
     # In the precision of the multiplies; the cells, which add up, are in their own.
     like = cell.to(hidden.dtype)
     tanh_cells = room(num_steps, like)
-    # Where nothing is recorded, what is projected may take the place of what it is made of.
+    # Where nothing is recorded, what is projected may overwrite what it is computed from.
     return Trace(hiddens, met_hiddens, cells, tanh_cells, room(num_steps, like) if record else tanh_cells)
 
 
@@ -205,7 +196,7 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, gates, state_weight, projection_weight, hidden, cell, num_active, keep, clips):
-        # By MKL with AVX-512 both are multiplied faster the other way round in memory.
+        # MKL with AVX-512 multiplies both faster when they are transposed in memory.
         kind = TransposedProduct if gates.is_cpu and mkl_has_avx512() else Product
         products = RecurrentProducts(kind(state_weight), None if projection_weight is None else kind(projection_weight))
         step_gates = [_first(step, active) for step, active in zip(gates.unbind(-3), num_active, strict=True)]
@@ -218,7 +209,7 @@ class Recurrence(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_outputs, grad_final_hidden, grad_final_cell):
         gates, *saved, state_weight, projection_weight, keep = ctx.saved_tensors
-        trace, clips, arithmetic = Trace(*saved), ctx.clips, lstm_kernels_for(gates) or lstm_cell
+        trace, clips, arithmetic = Trace(*saved), ctx.clips, lstm_kernels_for(gates) or lstm_gradients
         grad_hidden, grad_cell = grad_final_hidden.clone(), grad_final_cell.clone()
         grad_outputs = grad_outputs.contiguous()
         grad_projected = torch.zeros_like(grad_outputs)
@@ -251,7 +242,7 @@ class Recurrence(torch.autograd.Function):
             torch.matmul(running_gates, state_weight, out=grad_met)
         if keep is not None:
             grad_hidden.mul_(keep[0])
-        # One multiply over all steps for each weight. Rows that had ended have zero gradients.
+        # One multiply over all steps for each weight. Rows that have ended have zero gradients.
         grad_state_weight = gates.flatten(-3, -2).mT @ _all_steps(trace.met_hiddens[:-1])
         grad_projection_weight = None
         if projection_weight is not None:

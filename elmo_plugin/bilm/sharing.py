@@ -1,4 +1,4 @@
-"""What stands in a batch several times, and has to be computed once: words and sentences."""
+"""What occurs in a batch several times and needs to be computed once: words and sentences."""
 
 from typing import Optional, Tuple
 
@@ -8,7 +8,7 @@ from elmo_plugin.characters import unique_rows
 
 
 def distinct_words(character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The different words' ids, (num_words, num_characters), of ids (..., num_characters), and (...) which one stands
+    """The distinct words' ids, (num_words, num_characters), among ids (..., num_characters), and (...) which of them is
     where.
     """
     words, places = unique_rows(character_ids.flatten(end_dim=-2))
@@ -18,8 +18,8 @@ def distinct_words(character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Ten
 def distinct_sentences(
     sentences: torch.Tensor, lengths: torch.Tensor
 ) -> Tuple[torch.Tensor, torch.Tensor, Optional[torch.Tensor]]:
-    """The different sentences, (num_sentences, num_tokens), their lengths, and for each row its sentence; or what was
-    given and None where all are different.
+    """The distinct sentences, (num_sentences, num_tokens), their lengths, and for each row its sentence; or the
+    arguments and None if all are distinct.
     """
     distinct, places = unique_rows(sentences)
     if len(distinct) == len(sentences):

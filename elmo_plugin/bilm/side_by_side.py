@@ -9,12 +9,12 @@ T = TypeVar("T")
 
 
 def side_by_side(first: Callable[[], T], second: Callable[[], T]) -> Tuple[T, T]:
-    """The results of both, of which `second` runs in a thread of its own.
+    """The results of both; `second` runs in its own thread.
 
-    torch lets go of Python's lock while it computes. Two independent chains of operations keep two cores busier this
-    way than one after the other with both cores for each operation, since nothing has to wait for the slower core
-    thousands of times. Both see the caller's grad, inference and autocast modes, and neither may draw random numbers or
-    need gradients.
+    torch releases Python's lock while it computes. Two independent chains of operations keep two cores busier this way
+    than one after the other with both cores for each operation, since nothing has to wait for the slower core thousands
+    of times. Both see the caller's grad, inference and autocast modes, and neither may draw random numbers or need
+    gradients.
     """
     num_threads = torch.get_num_threads()
     modes = _Modes()
@@ -27,7 +27,7 @@ def side_by_side(first: Callable[[], T], second: Callable[[], T]) -> Tuple[T, T]
         except BaseException as error:
             results.append(error)
 
-    # The setting is the calling thread's, and that of threads which start later.
+    # The setting applies to the calling thread and to threads that start later.
     torch.set_num_threads(max(1, num_threads // 2))
     thread = threading.Thread(target=run_second)
     try:
@@ -43,7 +43,7 @@ def side_by_side(first: Callable[[], T], second: Callable[[], T]) -> Tuple[T, T]
 
 
 class _Modes:
-    """The modes that torch keeps for each thread, as they are when this is made."""
+    """The modes that torch keeps for each thread, as they are at construction."""
 
     def __init__(self) -> None:
         self._grad = torch.is_grad_enabled()

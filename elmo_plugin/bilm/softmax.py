@@ -52,7 +52,7 @@ class BiLmSoftmax(torch.nn.Module, Registrable):
         raise NotImplementedError
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The exact distribution, (num_positions, num_words). The caller sees to it that this many numbers fit."""
+        """The exact distribution, (num_positions, num_words). The caller makes sure that this many numbers fit."""
         raise NotImplementedError
 
     def top_k(self, hidden: Sequence[torch.Tensor], k: int) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -127,7 +127,7 @@ class _Negatives(NamedTuple):
 
 @BiLmSoftmax.register("sampled")
 class SampledSoftmax(FullSoftmax):
-    """Trains against `num_samples` words, drawn anew for each call. Its parameters are those of `full`.
+    """Trains against `num_samples` words, drawn for each call. Its parameters are those of `full`.
 
     Words are drawn without replacement from the log-uniform distribution over ranks, P(k) = log((k + 2) / (k + 1)) /
     log(num_words + 1). Each logit, the target's included, is corrected by the log of its expected count, and a drawn
@@ -136,9 +136,9 @@ class SampledSoftmax(FullSoftmax):
     full softmax.
 
     `sparse` gives the drawn rows of the weight a sparse gradient, so that an optimizer that knows how (Adagrad does)
-    leaves the others alone. In distributed training the processes then exchange these rows and their ids, 44 MB a step
-    and process at the paper's size where the whole gradient has 1.6 GB. torch's DistributedDataParallel can't do that,
-    and is told to ignore the weight (`reduced_here`). The bias is small enough to stay dense.
+    leaves the others alone. In distributed training the processes then exchange these rows and their ids, 44 MB per
+    step and process at the paper's size, where the whole gradient has 1.6 GB. torch's DistributedDataParallel can't do
+    that, and is told to ignore the weight (`reduced_here`). The bias is small enough to stay dense.
     """
 
     _probabilities: torch.Tensor
@@ -159,7 +159,7 @@ class SampledSoftmax(FullSoftmax):
         self.reduced_here = ("weight",) if sparse and num_samples < num_words else ()
         self._is_the_same_everywhere = False
         if sparse and not torch.sparse.check_sparse_tensor_invariants.is_enabled():
-            # What holds anyway; said aloud, since torch warns at the first sparse step of an optimizer otherwise.
+            # True anyway, but stated, since torch otherwise warns at an optimizer's first sparse step.
             torch.sparse.check_sparse_tensor_invariants.disable()
         ranks = torch.arange(num_words, dtype=torch.float64)
         probabilities = torch.log1p(1.0 / (ranks + 1.0)) / math.log(num_words + 1.0)
@@ -197,8 +197,8 @@ class SampledSoftmax(FullSoftmax):
     def _remove_accidental_hits_(
         self, sampled_logits: torch.Tensor, sampled_ids: torch.Tensor, target_ids: torch.Tensor
     ) -> None:
-        """Leaves a drawn word no chance where it is the target. As drawn words differ, a position has one such at most:
-        it is looked up rather than searched for.
+        """Leaves a drawn word no chance where it is the target. Drawn words are distinct, so a position has at most
+        one: it is looked up rather than searched for.
         """
         columns = torch.full((self.num_words,), -1, device=sampled_ids.device)
         columns[sampled_ids] = torch.arange(self.num_samples, device=sampled_ids.device)
@@ -213,7 +213,7 @@ class SampledSoftmax(FullSoftmax):
 
         It is done as a race: word k arrives after an exponentially distributed time of rate P(k), and the first
         `num_samples` to arrive are drawn. That has the same distribution as drawing and rejecting, and needs neither a
-        loop nor a shape that depends on the data, hence no waiting for a GPU. It costs a pass over the vocabulary: for
+        loop nor a shape that depends on the data, so nothing waits for a GPU. It costs a pass over the vocabulary: for
         800,000 words some 30 ms on one CPU core, where the softmax itself takes seconds.
         """
         arrivals = torch.empty_like(self._probabilities).exponential_() / self._probabilities
@@ -221,7 +221,7 @@ class SampledSoftmax(FullSoftmax):
         return _Negatives(ids[:-1], times[-1])
 
     def _log_expected_count(self, ids: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
-        """The log probability that a word arrived before the first one that was too late.
+        """The log probability that a word arrived before the first one that came too late.
 
         The race's form of 1 - (1 - P)^num_tries. Given that threshold the words arrive independently of each other, so
         that weighting each by 1 / (expected count) is unbiased, and not only nearly so (Cohen and Kaplan 2007).
@@ -230,7 +230,7 @@ class SampledSoftmax(FullSoftmax):
 
 
 class _RowsForAll(torch.autograd.Function):
-    """Some rows of a weight, by id. Its gradient is the mean over all processes, of which each has ids of its own: a
+    """Some rows of a weight, by id. Its gradient is the mean over all processes, each of which has its own ids: a
     sparse one, with the rows that any of them took.
     """
 
@@ -249,7 +249,7 @@ class _RowsForAll(torch.autograd.Function):
 
 
 def _gathered(tensor: torch.Tensor) -> List[torch.Tensor]:
-    """The tensors of all processes, which may differ in their number of rows."""
+    """The tensors of all processes, whose numbers of rows may differ."""
     sizes = torch.zeros(dist.get_world_size(), dtype=torch.long, device=tensor.device)
     sizes[dist.get_rank()] = tensor.size(0)
     dist.all_reduce(sizes)
@@ -287,7 +287,7 @@ class _AgainstOthers(torch.autograd.Function):
 
 @BiLmSoftmax.register("adaptive")
 class AdaptiveSoftmax(BiLmSoftmax):
-    """torch's adaptive softmax (Grave et al. 2017): rare words in clusters of their own, with narrower projections.
+    """torch's adaptive softmax (Grave et al. 2017): rare words in separate clusters, with narrower projections.
 
     The words before `cutoffs[0]` are scored directly, each further cutoff starts a cluster. By default the most
     frequent twentieth is scored directly and the clusters end at a fifth and at the whole of the vocabulary.

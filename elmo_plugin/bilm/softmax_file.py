@@ -1,8 +1,8 @@
-"""softmax.hdf5: the softmax of a biLM in a file of its own, beside the published two, which hold none.
+"""softmax.hdf5: a biLM's softmax, in a file beside the published two, which hold none.
 
 With it a biLM's folder is a language model again: `allennlp predict wiki-base sentences.jsonl` gives perplexities and
 substitutes in context, and `allennlp evaluate wiki-base heldout.txt` a text's perplexity. The weights are rounded to
-eight bits, each word's by a scale of its own, which costs a quarter of the room.
+eight bits, with a scale for each word, which takes a quarter of the space.
 """
 
 import copy

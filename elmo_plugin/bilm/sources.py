@@ -1,6 +1,6 @@
 """Where a biLM comes from, by config; and how its sizes travel inside a model archive.
 
-An archive's weights.th already holds the biLM's weights. What it lacks are the sizes, without which the model can't be
+An archive's weights.th already holds the biLM's weights. What it lacks is the sizes, without which the model can't be
 built. So a biLM that a config names leaves its sizes in the run's `vocabulary/` folder, which AllenNLP puts into
 `model.tar.gz`, at the moment its weights are first saved. Where such a record and saved weights are found, the original
 files are not touched: the biLM is built at those sizes and refuses to run until its weights have been loaded.
@@ -96,7 +96,7 @@ class BiLmSource(Registrable):
         stateful: bool = False,
         precision: str = "float32",
     ) -> BiLm:
-        """A biLM at random, to be trained. The default sizes are the paper's."""
+        """A randomly initialised biLM, to be trained. The default sizes are the paper's."""
         options = BiLmOptions(
             projection_dim=projection_dim,
             cell_dim=cell_dim,
@@ -147,7 +147,7 @@ def _read_or_rebuild(read: Callable[[], BiLm], source: Dict[str, str], serializa
 class _RecordSizes:
     """Writes the biLM's sizes into the run's folder when its weights are first saved.
 
-    Not earlier: AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
+    Not earlier, because AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
     """
 
     def __init__(self, folder: Path, key: str) -> None:

@@ -9,13 +9,13 @@ from elmo_plugin.bilm.lstm_cell import LstmState
 
 
 class BiLmState(NamedTuple):
-    """The LSTM states of both directions, one a layer."""
+    """The LSTM states of both directions, one per layer."""
 
     forward: List[LstmState]
     backward: List[LstmState]
 
     def rows(self, num_rows: int) -> "BiLmState":
-        """The states of the first `num_rows` rows; rows beyond those there are start from zeros."""
+        """The states of the first `num_rows` rows; rows that it doesn't have start from zeros."""
 
         def resize(tensor: torch.Tensor) -> torch.Tensor:
             return functional.pad(tensor[:num_rows], (0, 0, 0, max(0, num_rows - tensor.size(0))))
@@ -23,7 +23,7 @@ class BiLmState(NamedTuple):
         return self._map(resize)
 
     def followed_by(self, older: "BiLmState") -> "BiLmState":
-        """These rows, and behind them the rows of `older` that they don't cover."""
+        """These rows, followed by the rows of `older` that they don't cover."""
         return BiLmState(
             *(
                 [
@@ -44,7 +44,7 @@ class BiLmState(NamedTuple):
         return BiLmState(*([LstmState(*map(function, layer)) for layer in layers] for layers in self))
 
 
-# Plain tuples of tensors, which a checkpoint may hold; earlier ones know them under other names.
+# Plain tuples of tensors, which a checkpoint may hold; earlier checkpoints have them under other names.
 torch.serialization.add_safe_globals(
     [
         LstmState,

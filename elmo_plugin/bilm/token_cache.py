@@ -1,10 +1,10 @@
-"""Token vectors of words seen before, so that a word goes through the character CNN once and not once a batch."""
+"""Token vectors of words seen before, so that a word goes through the character CNN once rather than once per batch."""
 
 from typing import Callable, Dict, Iterable, List, Optional
 
 import torch
 
-from elmo_plugin.bilm.frozen import Snapshot
+from elmo_plugin.bilm.frozen import Snapshot, are_frozen
 from elmo_plugin.errors import ConfigurationError
 
 _BYTES_PER_KEY = 400
@@ -41,11 +41,16 @@ class TokenCache:
         compute: Callable[[torch.Tensor], torch.Tensor],
         weights: Iterable[torch.Tensor],
     ) -> torch.Tensor:
-        """The vectors, (num_types, dim), of different words' character ids, (num_types, num_characters).
+        """The vectors, (num_types, dim), of distinct words' character ids, (num_types, num_characters).
 
-        `compute` gives those of words not held, from `weights`.
+        `compute` gives those of words not held, from `weights`. It gives all of them where vectors may not be kept:
+        while the weights train, on a GPU, and under autocast, whose vectors are less exact.
         """
-        self._forget_if_changed(list(weights))
+        weights = list(weights)
+        is_exact = types.is_cpu and not torch.is_autocast_enabled("cpu")
+        if not is_exact or not are_frozen(weights) or self.megabytes == 0:
+            return compute(types)
+        self._forget_if_changed(weights)
         keys = _keys(types)
         rows = torch.tensor([self._rows.get(key, -1) for key in keys], dtype=torch.long)
         missing = (rows < 0).nonzero().squeeze(1)
@@ -68,7 +73,7 @@ class TokenCache:
     def _admit(self, keys: List[bytes], computed: torch.Tensor) -> None:
         if self._vectors is None:
             capacity = int(self.megabytes * 2**20) // (computed.size(1) * computed.element_size() + _BYTES_PER_KEY)
-            # Not touched, memory isn't taken. Outlives an inference mode that may be on just now.
+            # Memory that isn't touched isn't taken. It outlives an inference mode that may be on at the moment.
             with torch.inference_mode(False):
                 self._vectors = torch.empty(capacity, computed.size(1), dtype=computed.dtype)
         begin = len(self._rows)

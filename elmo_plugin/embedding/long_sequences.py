@@ -1,4 +1,5 @@
-"""Sequences of any length through a biLM: in blocks of steps, so that memory beside the vectors themselves stays flat.
+"""Sequences of any length through a biLM: in blocks of steps, so that memory stays flat apart from the vectors
+themselves.
 
 Each direction reads a block, keeps its LSTM states, and goes on with the next; so the vectors are those of a run over
 the whole. Both directions start at their own end of a sequence and write where they are.
@@ -10,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from elmo_plugin.bilm import BiLm
-from elmo_plugin.characters import CharacterMapping, unique_rows
+from elmo_plugin.bilm.sharing import distinct_words
 
 MAX_TOKENS_PER_BLOCK = 4096
 """Steps times rows. At the paper's size a token takes some 60 KB while its block is run."""
@@ -28,13 +29,12 @@ def run_in_blocks(bilm: BiLm, character_ids: torch.Tensor) -> torch.Tensor:
     boundaries. They are on the biLM's own device.
     """
     batch_size, num_tokens, _ = character_ids.shape
-    character_ids, lengths = _with_boundaries(character_ids)
+    character_ids, lengths = bilm.add_boundaries(character_ids)
     vectors, type_ids = _type_vectors(bilm, character_ids)
     lengths = lengths.to(vectors.device)
     layers = vectors.new_zeros(batch_size, bilm.num_layers, num_tokens, bilm.get_output_dim())
     forward_half, backward_half = layers.chunk(2, dim=-1)
-    older = bilm._carried_state if bilm.stateful else None
-    state = older and older.to(vectors.device).rows(batch_size)
+    state = bilm.carried_state(batch_size, vectors.device)
     for block in _blocks(lengths):
         backward = block._replace(steps=(lengths.unsqueeze(1) - 1 - block.steps).clamp(min=0))
         inputs = [functional.embedding(type_ids.gather(1, steps), vectors) for steps, _ in (block, backward)]
@@ -45,26 +45,17 @@ def run_in_blocks(bilm: BiLm, character_ids: torch.Tensor) -> torch.Tensor:
             (backward_half, backward, [inputs[1], *output.backward]),
         ):
             _write(half, place, outputs, lengths)
-    if bilm.stateful and state is not None:
-        bilm._carried_state = state.followed_by(older.to(vectors.device)) if older else state
+    if state is not None:
+        bilm.carry(state)
     return layers
 
 
-def _with_boundaries(character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    mapping = CharacterMapping(character_ids.size(-1))
-    lengths = (character_ids > 0).any(dim=-1).sum(dim=-1) + 2
-    character_ids = functional.pad(character_ids, (0, 0, 1, 1))
-    character_ids[:, 0] = torch.tensor(mapping.begin_sentence_ids)
-    character_ids[torch.arange(len(lengths)), lengths - 1] = torch.tensor(mapping.end_sentence_ids)
-    return character_ids, lengths
-
-
 def _type_vectors(bilm: BiLm, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The token vectors of the different words, and which of them stands where, (batch_size, num_tokens)."""
+    """The token vectors of the distinct words, and which of them is where, (batch_size, num_tokens)."""
     device = next(bilm.parameters()).device
-    types, type_ids = unique_rows(character_ids.flatten(0, 1))
+    types, type_ids = distinct_words(character_ids)
     vectors = [bilm.type_vectors(part.to(device)) for part in types.split(MAX_TOKENS_PER_BLOCK)]
-    return torch.cat(vectors), type_ids.view(character_ids.shape[:2]).to(device)
+    return torch.cat(vectors), type_ids.to(device)
 
 
 def _blocks(lengths: torch.Tensor) -> Iterator[_Block]:
@@ -77,7 +68,7 @@ def _blocks(lengths: torch.Tensor) -> Iterator[_Block]:
 
 
 def _write(half: torch.Tensor, block: _Block, outputs: List[torch.Tensor], lengths: torch.Tensor) -> None:
-    """Writes each layer's outputs to the words they belong to; the sentences' boundaries have no place."""
+    """Writes each layer's outputs to the words they belong to; the sentences' boundaries are dropped."""
     is_word = block.inside & (block.steps > 0) & (block.steps < lengths.unsqueeze(1) - 1)
     rows, columns = is_word.nonzero(as_tuple=True)
     words = block.steps[rows, columns] - 1

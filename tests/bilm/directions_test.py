@@ -22,11 +22,11 @@ def together(monkeypatch):
     """Runs the directions on a CPU as they are run on a GPU."""
     seen = []
 
-    def run(run_layers, forward, backward, num_active, may_thread):
+    def run_both(run, forward, backward, num_active, may_thread):
         seen.append(num_active)
-        return directions._run_together(run_layers, forward, backward)
+        return directions._run_together(run, forward, backward)
 
-    return lambda: monkeypatch.setattr("elmo_plugin.bilm.bilm.run_directions", run) or seen
+    return lambda: monkeypatch.setattr(directions, "_run_both", run_both) or seen
 
 
 @pytest.mark.parametrize("with_resets", [False, True])
