@@ -26,7 +26,7 @@ Scores = Dict[str, List[float]]
 
 
 def run(command: str, log_name: str) -> None:
-    """Runs an `allennlp` command in this process, since starting Python anew takes longer than most of them; logs to a
+    """Runs an `allennlp` command in this process, since starting Python again takes longer than most of them; logs to a
     file.
     """
     from allennlp.commands import main as allennlp

@@ -40,7 +40,7 @@ MAX_RATIO = 100
 ALWAYS_ALLOWED_BYTES = 2**30
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _REMEDY = (
-    f"If you trust where the archive comes from, set {TRUST_VARIABLE}=1; otherwise get it anew from a source you trust."
+    f"If you trust where the archive comes from, set {TRUST_VARIABLE}=1; otherwise get it from a source you trust."
 )
 
 PathOrName = Union[str, os.PathLike]
@@ -67,7 +67,7 @@ def unpack(archive_file: PathOrName, folder: PathOrName) -> None:
         ) from error
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
         raise ArchiveError(
-            f"The archive {archive_file} can't be unpacked: {error}. Get it anew, or train again."
+            f"The archive {archive_file} can't be unpacked: {error}. Get it again, or train again."
         ) from error
     _check_json(archive_file, Path(folder))
 
@@ -96,7 +96,7 @@ class _Budget:
 def _refused(archive_file: PathOrName, reason: str) -> ArchiveError:
     return ArchiveError(
         f"The archive {archive_file} was refused: {reason}. A model archive holds plain files and folders only; this "
-        "one is damaged or was made to do harm. Get it anew from a source you trust."
+        "one is damaged or was made to do harm. Get it again from a source you trust."
     )
 
 
@@ -231,7 +231,7 @@ def opening_by_name(load_archive: Callable) -> Callable:
         except Exception as error:
             raise ArchiveError(
                 f"The archive {archive_file} can't be opened: {_in_a_sentence(error)}. It is damaged, or was made by "
-                "other code than is installed here; get it anew, or train again."
+                "other code than is installed here; get it again, or train again."
             ) from error
         finally:
             _archive.reset(token)

@@ -42,7 +42,7 @@ class Record:
     """How far some work has come: arrays in one file, which is replaced as a whole and needs no pickle.
 
     `identity`, in JSON's types, is what the work is made from. To go on from the record of other work is refused.
-    `remedy` says how to begin anew.
+    `remedy` says how to start over.
     """
 
     def __init__(self, path: PathOrStr, identity: Dict[str, Any], remedy: str) -> None:

@@ -78,7 +78,7 @@ def words_of(texts: Iterable[str], language: str = "en", split_on_spaces: bool =
     except UnicodeEncodeError as error:
         raise ValueError(
             f"A text holds half a character (the lone surrogate {error.object[error.start : error.end]!r}), which "
-            "has no UTF-8 form. Decode its source anew, for example with errors='replace'."
+            "has no UTF-8 form. Decode its source again, for example with errors='replace'."
         ) from error
 
 

@@ -149,7 +149,7 @@ def test_the_flags_open_it_in_place_of_a_bilm(published, glove):
     opened = shared.open_embedder(parser.parse_args(["--cove", published[0], "--word-vectors", glove[0]]))
     assert isinstance(opened, CoveEmbedder)
     assert opened.fingerprint() == CoveEmbedder(published[0], glove[0]).fingerprint()
-    with pytest.raises(ConfigurationError, match="name them by --word-vectors"):
+    with pytest.raises(ConfigurationError, match="name them with --word-vectors"):
         shared.open_embedder(parser.parse_args(["--cove", published[0]]))
 
 

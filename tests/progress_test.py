@@ -11,7 +11,7 @@ from elmo_plugin.progress import Record, only_process
 
 @pytest.fixture
 def record(tmp_path):
-    return Record(tmp_path / "work" / "progress.npz", {"text": "a.txt", "sizes": (1, 2)}, "delete it to begin anew")
+    return Record(tmp_path / "work" / "progress.npz", {"text": "a.txt", "sizes": (1, 2)}, "delete it to start over")
 
 
 def test_what_was_saved_last_is_loaded(record):
@@ -25,8 +25,8 @@ def test_what_was_saved_last_is_loaded(record):
 
 def test_other_work_is_refused_by_what_differs(record):
     record.save(num_lines=1)
-    other = Record(record.path, {"text": "b.txt", "sizes": [1, 2]}, "delete it to begin anew")
-    with pytest.raises(ConfigurationError, match="begun with text 'a.txt', and this is 'b.txt'; .* to begin anew"):
+    other = Record(record.path, {"text": "b.txt", "sizes": [1, 2]}, "delete it to start over")
+    with pytest.raises(ConfigurationError, match="begun with text 'a.txt', and this is 'b.txt'; .* to start over"):
         other.load()
 
 

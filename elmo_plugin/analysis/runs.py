@@ -277,7 +277,7 @@ class Run:
             seconds.add(last["training_duration"])
         if not curve:
             raise ConfigurationError(
-                f"{folder / RUN_FOLDER} has no metrics_epoch_*.json: remove {folder} to train anew"
+                f"{folder / RUN_FOLDER} has no metrics_epoch_*.json: remove {folder} to train again"
             )
         return cls(
             result["name"],
@@ -331,7 +331,7 @@ def _read_json(path: Path) -> Dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise ConfigurationError(f"{path} isn't JSON ({error}); remove the folder to train anew") from error
+        raise ConfigurationError(f"{path} isn't JSON ({error}); remove the folder to train again") from error
 
 
 # ---- Training ----

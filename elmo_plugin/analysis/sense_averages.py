@@ -68,7 +68,7 @@ class AveragesFile:
 
     def __init__(self, folder: PathOrStr, identity: Dict[str, Any]) -> None:
         path = Path(folder) / "averages.npz"
-        self._record = Record(path, identity, f"remove {path} to begin anew")
+        self._record = Record(path, identity, f"remove {path} to start over")
 
     def load(self, averages: SenseAverages) -> int:
         """Fills in what was saved, if anything was. Returns the number of sentences."""

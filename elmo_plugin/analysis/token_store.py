@@ -197,7 +197,7 @@ def _write(
     batch_size: int,
     description: str,
 ) -> None:
-    record = Record(folder / PROGRESS, identity, f"remove {folder} to begin anew")
+    record = Record(folder / PROGRESS, identity, f"remove {folder} to start over")
     num_done = _begin_or_continue(folder, record) // _LENGTH.itemsize
     to_do = islice((sentence for sentence in sentences if sentence), num_done, None)
     with ExitStack() as stack:
@@ -239,7 +239,7 @@ def _begin_or_continue(folder: Path, record: Record) -> int:
         with open(folder / name, "ab") as file:
             if file.tell() < num_bytes:
                 raise ConfigurationError(
-                    f"{folder / name} is shorter than {record.path} says; remove the folder and begin anew"
+                    f"{folder / name} is shorter than {record.path} says; remove the folder and start over"
                 )
             file.truncate(num_bytes)
     return good[LENGTHS]

@@ -1,4 +1,4 @@
-"""What several commands share: the flags that name a biLM, and errors in one line."""
+"""What several commands share: the flags that name a biLM, and one-line errors."""
 
 import argparse
 import functools
@@ -24,14 +24,14 @@ def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"a name ({', '.join(PRETRAINED)}), a folder with options.json and weights.hdf5, a model.tar.gz, or a URL "
         f"of either; the default is {SHIPPED}, which is part of the plugin",
     )
-    group.add_argument("--options-file", metavar="FILE", help="in place of --bilm: its options.json, a path or a URL")
+    group.add_argument("--options-file", metavar="FILE", help="instead of --bilm: its options.json, a path or a URL")
     group.add_argument("--weight-file", metavar="FILE", help="and its HDF5 weights, a path or a URL")
     group.add_argument("--cuda-device", type=int, default=-1, metavar="ID", help="the GPU to run on; -1 is the CPU")
 
 
 def add_cove_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --cove and --word-vectors, by which `open_embedder` opens CoVe in place of a biLM."""
-    group = parser.add_argument_group("CoVe, in place of the biLM")
+    """Adds --cove and --word-vectors, with which `open_embedder` opens CoVe instead of a biLM."""
+    group = parser.add_argument_group("CoVe, instead of the biLM")
     group.add_argument("--cove", metavar="FILE", help="its weights, wmtlstm-8f474287.pth, a path or a URL")
     group.add_argument(
         "--word-vectors", metavar="FILE", help="and the GloVe vectors that it reads, glove.840B.300d.txt"
@@ -42,7 +42,7 @@ def open_embedder(arguments: argparse.Namespace) -> ElmoEmbedder:
     """Loads the biLM that the flags of `add_bilm_arguments` name, or CoVe if those of `add_cove_arguments` do."""
     if getattr(arguments, "cove", None) is not None:
         if arguments.word_vectors is None:
-            raise ConfigurationError("--cove reads word vectors: name them by --word-vectors glove.840B.300d.txt")
+            raise ConfigurationError("--cove reads word vectors: name them with --word-vectors glove.840B.300d.txt")
         return CoveEmbedder(arguments.cove, arguments.word_vectors, arguments.cuda_device)
     return ElmoEmbedder(
         loading.load(arguments.bilm, arguments.options_file, arguments.weight_file),
@@ -54,7 +54,7 @@ def open_embedder(arguments: argparse.Namespace) -> ElmoEmbedder:
 def one_line_errors(
     command: Callable[[argparse.Namespace], None],
 ) -> Callable[[argparse.Namespace], None]:
-    """Ends the process with one line and a non-zero code, in place of a traceback, for what a user can cause."""
+    """Ends the process with one line and a non-zero code instead of a traceback, for errors that a user can cause."""
 
     @functools.wraps(command)
     def run(arguments: argparse.Namespace) -> None:

@@ -25,9 +25,9 @@ class BiLmExport(Subcommand):
         )
         subparser.add_argument("archive_file", help="model.tar.gz of a trained biLM, or of a task model that holds one")
         subparser.add_argument(
-            "output_dir", help="the folder to write weights.hdf5 and options.json to; created if need be"
+            "output_dir", help="the folder to write weights.hdf5 and options.json to; created if necessary"
         )
-        subparser.add_argument("-f", "--force", action="store_true", help="overwrite files that are there already")
+        subparser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
         subparser.add_argument(
             "--compact",
             action="store_true",
@@ -38,7 +38,7 @@ class BiLmExport(Subcommand):
             "--softmax",
             action="store_true",
             help="write softmax.hdf5 too, for the archive of a language model: with it 'allennlp predict' and "
-            "'evaluate' take the folder for an archive",
+            "'evaluate' accept the folder as an archive",
         )
         subparser.set_defaults(
             func=lambda arguments: export(
@@ -60,7 +60,7 @@ def export(
     )
     for path in (weight_file, options_file, *[softmax_path] * softmax):
         if path.exists() and not force:
-            raise ConfigurationError(f"{path} exists already; give another folder, or --force to overwrite it")
+            raise ConfigurationError(f"{path} already exists; give another folder, or --force to overwrite it")
     bilm = BiLm.load(archive_file)
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint.write(bilm, weight_file, options_file, compact)

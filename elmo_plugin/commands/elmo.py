@@ -1,4 +1,4 @@
-"""`allennlp elmo`: text into ELMo vectors, the command of AllenNLP 0.9 back."""
+"""`allennlp elmo`: text into ELMo vectors: AllenNLP 0.9's command is back."""
 
 import argparse
 import os
@@ -113,11 +113,11 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"save the progress after this many lines (default = {DEFAULT_PIECE_SIZE})",
     )
     group.add_argument("--file-friendly-logging", action="store_true", help="report progress in lines, for log files")
-    group.add_argument("--vocab-path", help=argparse.SUPPRESS)  # AllenNLP 0.9 took it and made no use of it either
+    group.add_argument("--vocab-path", help=argparse.SUPPRESS)  # AllenNLP 0.9 accepted it and didn't use it either
 
 
 def embed(arguments: argparse.Namespace) -> None:
-    """What the command does."""
+    """Runs the command."""
     common_logging.FILE_FRIENDLY_LOGGING = arguments.file_friendly_logging
     _check_paths(arguments.input_file, arguments.output_file)
     engine = _engine(arguments)
@@ -156,7 +156,7 @@ def _check_paths(input_file: str, output_file: str) -> None:
 def _engine(arguments: argparse.Namespace) -> Engine:
     if arguments.stateful and (arguments.workers > 1 or arguments.engine == "ray"):
         raise ConfigurationError(
-            "with --stateful each line goes on from the one before, so one process has to read them all: leave out "
+            "with --stateful each line continues from the one before, so one process has to read them all: leave out "
             "--stateful, or --workers and --engine"
         )
     if arguments.engine == "ray":
@@ -165,8 +165,8 @@ def _engine(arguments: argparse.Namespace) -> Engine:
 
 
 def _survey(arguments: argparse.Namespace) -> int:
-    """Reads the text once before any work, so that a bad line is reported now and not in an hour. Returns the number of
-    lines.
+    """Reads the text once before any work, so that a bad line is reported now rather than in an hour. Returns the
+    number of lines.
     """
     blank_lines: List[int] = []
     num_lines = num_blank_lines = 0
@@ -179,7 +179,7 @@ def _survey(arguments: argparse.Namespace) -> int:
         else:
             _check_line(arguments, index, sentence)
     if not num_lines:
-        raise ConfigurationError(f"{arguments.input_file} is empty: there isn't a single line in it")
+        raise ConfigurationError(f"{arguments.input_file} is empty: it has no lines")
     if blank_lines:
         raise _blank(arguments.input_file, blank_lines, num_blank_lines)
     return num_lines

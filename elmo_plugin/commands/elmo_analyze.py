@@ -62,13 +62,13 @@ def analyze(arguments: argparse.Namespace) -> None:
         require_plots()
     analysis: Analysis = Analysis.by_name(arguments.analysis)()
     report = analysis.run(arguments, functools.partial(open_embedder, arguments))
-    # Printed first, so that a full disk doesn't take hours of work with it.
+    # Printed first, so that a full disk doesn't cost hours of work.
     print(report.table.rstrip("\n"))
     report.write(arguments.output, arguments.analysis, with_plot=not arguments.no_plot)
 
 
 def _check_output(folder: Path) -> None:
-    """Raises where nothing could be written in the end, before the long work; creates nothing."""
+    """Raises, before the long work, if nothing could be written at the end; creates nothing."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise ConfigurationError(f"--output: {existing} is a file, not a folder")

@@ -23,16 +23,16 @@ class ElmoConvert(Subcommand):
         )
         subparser.add_argument("old_archive", help="model.tar.gz as AllenNLP 1.x or 2.x wrote it")
         subparser.add_argument("new_archive", help="the archive to write")
-        subparser.add_argument("-f", "--force", action="store_true", help="overwrite an archive that is there already")
+        subparser.add_argument("-f", "--force", action="store_true", help="overwrite an existing archive")
         subparser.add_argument(
             "--options-file",
             metavar="FILE",
-            help="the biLM's options.json, where the one that the archive names is out of reach",
+            help="the biLM's options.json, if the one that the archive names can't be reached",
         )
         subparser.add_argument(
             "--stateless",
             action="store_true",
-            help="let a sentence have the same vectors each time; AllenNLP's ELMo, and so the archive that is written "
+            help="give a sentence the same vectors each time; AllenNLP's ELMo, and so the archive that is written "
             "without this flag, carries LSTM states from batch to batch",
         )
         subparser.set_defaults(func=_run)
@@ -42,7 +42,7 @@ class ElmoConvert(Subcommand):
 def _run(arguments: argparse.Namespace) -> None:
     new_archive = Path(arguments.new_archive)
     if new_archive.exists() and not arguments.force:
-        raise ConfigurationError(f"{new_archive} exists already; give another name, or --force to overwrite it")
+        raise ConfigurationError(f"{new_archive} already exists; give another name, or --force to overwrite it")
     if not Path(arguments.old_archive).is_file():
         raise ConfigurationError(f"there is no archive {arguments.old_archive}")
     new_archive.parent.mkdir(parents=True, exist_ok=True)

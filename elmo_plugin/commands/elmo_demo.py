@@ -1,4 +1,4 @@
-"""`allennlp elmo-demo`: a page in the browser to try a biLM and trained models on."""
+"""`allennlp elmo-demo`: a page in the browser for trying a biLM and trained models."""
 
 import argparse
 import logging
@@ -25,8 +25,8 @@ from elmo_plugin.demo_page.task_models import open_tasks
 from elmo_plugin.demo_page.texts import MAX_CHARACTERS
 
 _RECOGNISER_NOTE = (
-    "This entity recogniser was trained on 400 invented sentences when the page was first started. Give the page "
-    "models of your own with --archive."
+    "This entity recogniser was trained on 400 invented sentences when the page was first started. Show your own "
+    "models with --archive."
 )
 
 
@@ -34,10 +34,11 @@ _RECOGNISER_NOTE = (
 class ElmoDemo(Subcommand):
     def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
         description = (
-            "Serves a page to try things on: how a word's vectors change with its context, what a biLM expects at each "
-            "place of a sentence, and what trained models of the paper's tasks say, with the layer weights they have "
-            "learnt; several models of one task stand side by side. It works without a network, and answers this "
-            "machine alone unless --host says otherwise. Ctrl-C ends it. Needs NiceGUI: pip install elmo-plugin[demo]"
+            "Serves a page for trying things: how a word's vectors change with its context, what a biLM expects at "
+            "each position of a sentence, and what trained models of the paper's tasks predict, with the layer weights "
+            "they have learnt; several models of one task are shown side by side. It works without a network, and only "
+            "answers this machine unless --host says otherwise. Ctrl-C ends it. Needs NiceGUI: pip install "
+            "elmo-plugin[demo]"
         )
         subparser = parser.add_parser(
             self.name,
@@ -61,8 +62,8 @@ class ElmoDemo(Subcommand):
         subparser.add_argument(
             "--index", metavar="DIR", help="an index of 'elmo-analyze neighbours', to show nearest tokens from"
         )
-        subparser.add_argument("--host", default="127.0.0.1", help="the address to listen on; this machine alone")
-        subparser.add_argument("--port", type=int, default=8080, help="0 takes any that is free")
+        subparser.add_argument("--host", default="127.0.0.1", help="the address to listen on; this machine only")
+        subparser.add_argument("--port", type=int, default=8080, help="0 takes any free port")
         subparser.add_argument(
             "--max-characters", type=int, default=MAX_CHARACTERS, metavar="N", help="longer texts are refused"
         )
@@ -73,7 +74,7 @@ class ElmoDemo(Subcommand):
 
 @one_line_errors
 def serve_page(arguments: argparse.Namespace) -> None:
-    """Opens everything the page is to show, and serves it until Ctrl-C."""
+    """Opens everything the page will show, and serves it until Ctrl-C."""
     try:
         from elmo_plugin.demo_page import page
     except ModuleNotFoundError as error:
@@ -81,7 +82,7 @@ def serve_page(arguments: argparse.Namespace) -> None:
             f"the page needs the package {error.name}, which isn't installed: pip install 'elmo-plugin[demo]', or "
             "pip install '.[demo]' in a clone"
         ) from error
-    logging.getLogger().setLevel(logging.WARNING)  # what AllenNLP tells while it loads models is no help here
+    logging.getLogger().setLevel(logging.WARNING)  # what AllenNLP logs while it loads models is no help here
     with _listen(arguments.host, arguments.port) as listening:
         print("Loading ...", flush=True)
         shown = _open(arguments)
@@ -93,16 +94,16 @@ def serve_page(arguments: argparse.Namespace) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket, taken before the long work, so that an address in use is found out at once."""
+    """A socket, opened before the long work, so that an address in use is noticed at once."""
     if not 0 <= port < 2**16:
-        raise ConfigurationError(f"--port {port}: a port is a number from 0 to 65535; 0 takes any that is free")
+        raise ConfigurationError(f"--port {port}: a port is a number from 0 to 65535; 0 takes any free one")
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address, family=family)
     except OSError as error:
         raise ConfigurationError(
             f"can't listen on {host}, port {port}: {error}. Choose another with --host or --port; --port 0 takes any "
-            "that is free"
+            "free one"
         ) from error
 
 
@@ -126,7 +127,7 @@ def _open(arguments: argparse.Namespace) -> Shown:
 
 
 def _language_model(arguments: argparse.Namespace) -> Optional[Predictor]:
-    """The model of --language-model, or of the biLM's own folder; none where that has no softmax. Without either, the
+    """The model of --language-model, or of the biLM's own folder; none if that has no softmax. Without either, the
     shipped one.
     """
     if arguments.language_model is None:

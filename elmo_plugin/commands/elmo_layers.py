@@ -31,7 +31,7 @@ class ElmoLayers(Subcommand):
             "archives", nargs="+", metavar="ARCHIVE", help="model.tar.gz of a task, or the folder of its run"
         )
         subparser.add_argument(
-            "--names", nargs="+", metavar="NAME", help="what to call the models, one each; else their config's type"
+            "--names", nargs="+", metavar="NAME", help="names for the models, one each; by default their config's type"
         )
         subparser.add_argument("--plot", metavar="FILE", help="write Figure 2 to this PNG")
         subparser.add_argument("--output", metavar="FILE", help="write the numbers to this JSON")
@@ -41,7 +41,7 @@ class ElmoLayers(Subcommand):
 
 @one_line_errors
 def show_layers(arguments: argparse.Namespace) -> None:
-    """Prints the table of every mix in the archives, and writes the picture and the JSON where asked to."""
+    """Prints the table of every mix in the archives, and writes the picture and the JSON if asked to."""
     if arguments.plot:
         require_plots()
     names = arguments.names or [None] * len(arguments.archives)

@@ -1,4 +1,4 @@
-"""`allennlp elmo-score TASK`: what a task's official scorer would say of a file of predictions."""
+"""`allennlp elmo-score TASK`: what a task's official scorer would say about a file of predictions."""
 
 import argparse
 import json
@@ -42,7 +42,7 @@ def _add_ner(tasks: argparse._SubParsersAction) -> None:
 
 def _add_srl(tasks: argparse._SubParsersAction) -> None:
     srl = tasks.add_parser("srl", help="srl-eval's report", description="Prints srl-eval's report.")
-    srl.add_argument("predictions", help="a line of JSON for each predicate")
+    srl.add_argument("predictions", help="one line of JSON per predicate")
     srl.add_argument("--gold-props", metavar="FILE", help="write the gold arguments here, as srl-eval.pl reads them")
     srl.add_argument("--predicted-props", metavar="FILE", help="write the predicted arguments here, likewise")
     srl.set_defaults(
@@ -64,7 +64,7 @@ def _add_squad(tasks: argparse._SubParsersAction) -> None:
         "squad", help="exact match and F1", description="Prints exact match and F1 in per cent, as a JSON object."
     )
     squad.add_argument("data", help="dev-v1.1.json, plain or gzipped")
-    squad.add_argument("predictions", help="a line of JSON for each question, or a predictions.json of the script")
+    squad.add_argument("predictions", help="one line of JSON per question, or the script's predictions.json")
     squad.add_argument(
         "--write-answers", metavar="FILE", help="write the answers here, as SQuAD's own evaluate-v1.1.py reads them"
     )

@@ -18,7 +18,8 @@ class ElmoTokens(Subcommand):
             "Writes the vectors that the biLM's character CNN gives to words without context (half of ELMo's layer 0, "
             "which holds each twice). An output that ends in .hdf5 has the datasets 'embedding', float32, (words, dim) "
             "and 'words', in the same order; one that ends in .txt, .vec or .txt.gz is in word2vec's text format. Name "
-            "several outputs to get several formats. A word that is listed twice is written once, at its first place."
+            "several outputs to get several formats. A word that is listed twice is written once, at its first "
+            "position."
         )
         subparser = parser.add_parser(
             self.name,
@@ -35,7 +36,7 @@ class ElmoTokens(Subcommand):
 
 
 def write_tokens(arguments: argparse.Namespace) -> None:
-    """What the command does."""
+    """Runs the command."""
     if arguments.batch_size < 1:
         raise ConfigurationError(f"the batch size has to be at least 1, got {arguments.batch_size}")
     for output_file in arguments.output_file:
@@ -47,7 +48,7 @@ def write_tokens(arguments: argparse.Namespace) -> None:
 
 
 def _read_words(vocabulary_file: str) -> List[str]:
-    """The different words, in the order of the file."""
+    """The distinct words, in the order of the file."""
     words: Dict[str, None] = {}
     for number, word in enumerate(stripped_lines(vocabulary_file), start=1):
         problem = "is blank" if not word else f"holds several words: {word!r}" if len(word.split()) > 1 else None
@@ -57,5 +58,5 @@ def _read_words(vocabulary_file: str) -> List[str]:
             )
         words[word] = None
     if not words:
-        raise ConfigurationError(f"{name_of(vocabulary_file)} is empty: there isn't a single word in it")
+        raise ConfigurationError(f"{name_of(vocabulary_file)} is empty: it has no words")
     return list(words)

@@ -16,7 +16,7 @@ def name_of(path: str) -> str:
 
 
 def stripped_lines(path: str) -> Iterator[str]:
-    """The lines without the white space around them, those that are blank included."""
+    """The lines without the white space around them, including blank ones."""
     with _open(path) as file:
         for _, line in decoded_lines(file, name_of(path)):
             yield line.strip()

@@ -40,7 +40,7 @@ DEFAULT_BATCH_SIZE = 64
 
 
 def empty_embedding() -> numpy.ndarray:
-    """The vectors of a sentence without tokens, whatever the biLM's width."""
+    """The vectors of a sentence without tokens, for a biLM of any width."""
     return numpy.zeros((3, 0, 1024))
 
 

@@ -21,8 +21,8 @@ MAX_TOKENS_AHEAD = 2**14
 
 
 class ElmoEmbedder:
-    """Embeds tokenised sentences with a biLM that is named as for `BiLm.load`, by default the one that ships, or that
-    is there already. AllenNLP 0.9's arguments, `ElmoEmbedder(options_file, weight_file, cuda_device)`, are taken too.
+    """Embeds tokenised sentences with a biLM that is named as for `BiLm.load`, by default the one that ships, or with a
+    `BiLm` object. AllenNLP 0.9's arguments, `ElmoEmbedder(options_file, weight_file, cuda_device)`, are taken too.
 
     A sentence always gets the same vectors. `stateful` carries the LSTM states from batch to batch instead, as AllenNLP
     0.9 did. `precision` "int8" rounds the LSTMs' weights, for more speed on a CPU; see `BiLm`.
@@ -68,8 +68,8 @@ class ElmoEmbedder:
         return self.bilm.stateful
 
     def fingerprint(self) -> str:
-        """A digest of all that the vectors depend on but the sentence."""
-        from elmo_plugin.bilm.cache import fingerprint  # which brings AllenNLP with it
+        """A digest of everything the vectors depend on apart from the sentence."""
+        from elmo_plugin.bilm.cache import fingerprint  # imported here, since it imports AllenNLP
 
         return fingerprint(self.bilm).hex()
 
@@ -83,7 +83,7 @@ class ElmoEmbedder:
             if sentence:
                 ids[row, : len(sentence)] = [self._mapping.ids(token) for token in sentence]
         character_ids = torch.from_numpy(ids)
-        device = next(self.bilm.parameters()).device  # where it may have been moved meanwhile
+        device = next(self.bilm.parameters()).device  # it may have been moved in the meantime
         mask = (character_ids > 0).any(dim=-1).to(device)
         # Not in inference mode: its tensors can't be trained on.
         with torch.no_grad():
@@ -98,8 +98,8 @@ class ElmoEmbedder:
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: List[List[str]]) -> List[numpy.ndarray]:
-        """The vectors of each sentence. They are run as one batch, or as several of about the same length where
-        together they had more than `MAX_TOKENS_AHEAD` tokens.
+        """The vectors of each sentence. They are run as one batch, or as several of about the same length if together
+        they have more than `MAX_TOKENS_AHEAD` tokens.
         """
         return list(self.embed_sentences(batch, batch_size=max(1, len(batch)), look_ahead=1))
 
@@ -117,7 +117,7 @@ class ElmoEmbedder:
 
         Sentences of about the same length are run together. For that, `look_ahead` batches of `batch_size` sentences
         are read at once, or fewer when they reach `MAX_TOKENS_AHEAD`; 1 reads no further than a batch. A batch takes up
-        to `batch_size` sentences and `MAX_TOKENS_AHEAD` tokens. A longer sentence goes alone, in blocks: beside its
+        to `batch_size` sentences and `MAX_TOKENS_AHEAD` tokens. A longer sentence goes alone, in blocks: apart from its
         vectors it takes no more memory than a short one.
 
         A `stateful` embedder runs the sentences as they come, `batch_size` at a time.
@@ -150,7 +150,7 @@ class ElmoEmbedder:
             yield waiting.popleft(), vectors
 
     def embed_apart(self, sentences: Iterable[List[str]], batch_size: int = 64) -> Iterator[numpy.ndarray]:
-        """The same, to the last bit, whatever was embedded before.
+        """Makes the vectors the same, to the last bit, whatever was embedded before.
 
         A multiplication's last bits depend on what is multiplied beside it; so the words that are remembered from
         earlier sentences are forgotten.
@@ -167,7 +167,7 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Embeds a file of tokenised sentences, one a line, into HDF5 datasets keyed by line index from 0.
+        """Embeds a file of tokenised sentences, one per line, into HDF5 datasets keyed by line index from 0.
 
         `hdf5_layout.py` describes the layout; `output_format` is `all`, `top` or `average`. The output file appears
         when it is complete. `allennlp elmo` does the same, and can be interrupted.
@@ -193,7 +193,7 @@ def _device(cuda_device: int) -> torch.device:
 def _groups(
     sentences: Iterable[List[str]], max_sentences: int, max_tokens: float = float("inf")
 ) -> Iterator[List[List[str]]]:
-    """Successive sentences, until there are so many, or so many tokens."""
+    """Successive sentences, up to a number of them and of their tokens."""
     group: List[List[str]] = []
     num_tokens = 0
     for sentence in sentences:

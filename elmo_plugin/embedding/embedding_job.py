@@ -30,15 +30,15 @@ DEFAULT_PIECE_SIZE = 1024
 
 
 class EmbeddingJob:
-    """Embeds tokenised sentences, one a line, into `output_file`, laid out as `hdf5_layout.py` describes.
+    """Embeds tokenised sentences, one per line, into `output_file`, laid out as `hdf5_layout.py` describes.
 
-    The lines are cut into pieces of `piece_size` (rounded up to whole batches). The vectors of one after the other are
-    appended to a file in the folder `output_file` + ".partial"; after each, a record there says how far it has come. In
-    the end the file takes the output's name, and the folder goes. Memory doesn't grow with the text, but for
-    `sentence_to_index`, which `forget_sentences` leaves out.
+    The lines are cut into pieces of `piece_size` (rounded up to whole batches). Their vectors are appended, one piece
+    after the other, to a file in the folder `output_file` + ".partial"; after each, a record there says how far it has
+    come. At the end the file takes the output's name, and the folder is removed. Memory doesn't grow with the text,
+    except for `sentence_to_index`, which `forget_sentences` leaves out.
 
-    After an interruption of any kind, `run(..., resume=True)` goes on behind the last finished piece, and the output is
-    the same, byte for byte, as without the interruption. The text has to be the same up to there.
+    After an interruption of any kind, `run(..., resume=True)` continues after the last finished piece, and the output
+    is the same, byte for byte, as without the interruption. The text has to be the same up to there.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class EmbeddingJob:
             "biLM": fingerprint(embedder.bilm).hex(),
         }
         self._record = Record(
-            self.partial_folder / "progress.npz", identity, f"delete {self.partial_folder} to start anew"
+            self.partial_folder / "progress.npz", identity, f"delete {self.partial_folder} to start over"
         )
         if embedder.bilm.stateful and not isinstance(self._engine, ThisProcess):
             raise ConfigurationError("carried states go from line to line, so one process has to read them all")
@@ -90,7 +90,7 @@ class EmbeddingJob:
                     if not self._record.path.exists():
                         shutil.rmtree(self.partial_folder, ignore_errors=True)
         except OSError as error:
-            remedy = "Nothing was finished yet"
+            remedy = "Nothing has been finished yet"
             if self._record.path.exists():
                 remedy = f"What was finished is kept in {self.partial_folder}: run the same command with --resume"
             raise ConfigurationError(f"{error.filename}: {error.strerror or error}. {remedy}") from error
@@ -100,15 +100,15 @@ class EmbeddingJob:
             raise ConfigurationError(f"the output {self._output_file} is a folder; name a file")
         if resume and self._output_file.exists() and not self.partial_folder.exists():
             raise ConfigurationError(
-                f"there is nothing to resume: {self._output_file} is there, and it only appears when it is complete. "
+                f"there is nothing to resume: {self._output_file} exists, and it only appears when it is complete. "
                 "To write it again, leave out --resume"
             )
 
     def _run(self, sentences: Iterator[str], num_sentences: Optional[int], resume: bool) -> None:
         if self._record.path.exists() and not resume:
             raise ConfigurationError(
-                f"{self.partial_folder} holds the finished part of a run that was interrupted: go on with it by "
-                "--resume, or delete the folder to start anew"
+                f"{self.partial_folder} holds the finished part of a run that was interrupted: continue it with "
+                "--resume, or delete the folder to start over"
             )
         path = self.partial_folder / "vectors.hdf5"
         done = self._record.load()
@@ -122,9 +122,9 @@ class EmbeddingJob:
             if done is not None:
                 try:
                     self._go_on(done, sentences, so_far, file, bar.update)
-                except (OSError, RuntimeError, KeyError) as error:  # what HDF5 has to say of a damaged file
+                except (OSError, RuntimeError, KeyError) as error:  # what HDF5 raises for a damaged file
                     raise ConfigurationError(
-                        f"{path} is damaged ({error}); delete {self.partial_folder} to start anew"
+                        f"{path} is damaged ({error}); delete {self.partial_folder} to start over"
                     ) from error
             if not is_complete:
                 self._embed(sentences, so_far, file, bar.update)
@@ -138,18 +138,16 @@ class EmbeddingJob:
         file: GrowingHdf5File,
         advance: Callable[[int], object],
     ) -> None:
-        """Puts everything where it was at the end of the last finished piece, once text and vectors are known to be
-        what they were then.
-        """
+        """Restores the end of the last finished piece, after checking that text and vectors are what they were then."""
         try:
             num_lines, text_digest, vectors_digest = (done[name].item() for name in ("num_lines", "text", "vectors"))
             _restore_states(self._embedder.bilm, done)
             file.restore(done)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self._record.damaged(error) from error
-        logger.info("%s: going on behind line %d", self.partial_folder, num_lines)
+        logger.info("%s: continuing after line %d", self.partial_folder, num_lines)
         for piece in cut(islice(sentences, num_lines), self._piece_size):
-            with file.reading() as vectors:  # anew for each piece: HDF5 holds on to what it has read until it is closed
+            with file.reading() as vectors:  # reopened, as HDF5 keeps what it has read until it is closed
                 for sentence in piece.sentences:
                     self._writer.remember(so_far.num_lines, sentence)
                     so_far.add(sentence, self._writer.read(vectors, so_far.num_lines, sentence))
@@ -158,7 +156,7 @@ class EmbeddingJob:
             problem = "ends before that" if so_far.num_lines < num_lines else "isn't the same"
             raise ConfigurationError(
                 f"the run in {self.partial_folder} has embedded {num_lines} lines, and this text {problem}. Give it "
-                "the text as it was, or delete the folder to start anew"
+                "the text as it was, or delete the folder to start over"
             )
         if so_far.vectors.hexdigest() != vectors_digest:
             raise OSError("its vectors aren't those that were written")
@@ -178,13 +176,13 @@ class EmbeddingJob:
                         advance(1)
                 self._finish_piece(so_far, file)
         if so_far.num_lines == 0:
-            raise ConfigurationError("there isn't a single line in the text")
+            raise ConfigurationError("the text has no lines")
         with file.piece() as (output, _):
             self._writer.write_index(output)
         self._finish_piece(so_far, file, is_complete=True)
 
     def _finish_piece(self, so_far: "_SoFar", file: GrowingHdf5File, is_complete: bool = False) -> None:
-        """From now on the piece isn't made again."""
+        """Records the piece, which isn't made again from now on."""
         self._record.save(
             num_lines=so_far.num_lines,
             text=so_far.text.hexdigest(),

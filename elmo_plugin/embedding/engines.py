@@ -20,7 +20,7 @@ from elmo_plugin.embedding.embedder_api import ElmoEmbedder
 from elmo_plugin.embedding.pieces import Piece, PieceEmbedder
 from elmo_plugin.errors import ConfigurationError
 
-_PIECES_AHEAD = 2  # a worker's: one in work, one waiting
+_PIECES_AHEAD = 2  # per worker: one in progress, one waiting
 _NUM_RETRIES = 5
 
 Started = TypeVar("Started")
@@ -28,19 +28,19 @@ Embedded = Generator[Tuple[Piece, Iterable[numpy.ndarray]], None, None]
 
 
 class Engine:
-    """Embeds pieces, and gives each with its vectors, in their order."""
+    """Embeds pieces, and yields each with its vectors, in order."""
 
     def embed(
         self, embedder: ElmoEmbedder, piece_embedder: PieceEmbedder, pieces: Iterator[Piece], folder: Path
     ) -> Embedded:
-        """`folder` is for what has to lie on the disk meanwhile."""
+        """`folder` is for what has to be on disk in the meantime."""
         raise NotImplementedError
 
 
 def _in_order(
     pieces: Iterator[Piece], start: Callable[[Piece], Started], num_ahead: int
 ) -> Iterator[Tuple[Piece, Started]]:
-    """Starts the work on `num_ahead` pieces, and hands over the first one's before it starts another."""
+    """Starts work on `num_ahead` pieces, and yields the first one's result before it starts another."""
     waiting: Deque[Tuple[Piece, Started]] = deque()
     for piece in pieces:
         waiting.append((piece, start(piece)))
@@ -93,7 +93,7 @@ class Processes(Engine):
             executor.shutdown()
         except BrokenProcessPool as error:
             raise ConfigurationError(
-                "a worker process died, maybe for lack of memory. What was finished is kept: run the same command "
+                "a worker process died, perhaps for lack of memory. What was finished is kept: run the same command "
                 "with --resume, and fewer --workers or a smaller --batch-size"
             ) from error
         finally:
@@ -121,7 +121,7 @@ _worker_embedder: Optional[ElmoEmbedder] = None
 
 def _begin_worker(folder: Path, cuda_device: int, num_threads: int) -> None:
     global _worker_embedder
-    # On Ctrl-C the worker just ends; its parent says what there is to say. And it doesn't outlive its parent.
+    # On Ctrl-C the worker just ends, and its parent prints the message. It doesn't outlive its parent.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(num_threads)
@@ -136,13 +136,13 @@ def _end_with_parent() -> None:
 
 
 def _embed_in_worker(piece_embedder: PieceEmbedder, piece: Piece, path: Path) -> Path:
-    """Writes the sentences' vectors to `path`, one array behind the other."""
+    """Writes the sentences' vectors to `path`, one array after the other."""
     assert _worker_embedder is not None
     with open(path, "wb") as file:
         for vectors in piece_embedder.embed(_worker_embedder, piece):
             try:
                 numpy.save(file, vectors, allow_pickle=False)
-            except OSError as error:  # which doesn't say where
+            except OSError as error:  # which doesn't name the file
                 raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     return path
 
@@ -151,8 +151,8 @@ class Ray(Engine):
     """`num_workers` tasks at a time on a Ray cluster: the one at RAY_ADDRESS if that is set, else one on this machine.
 
     A task takes a piece's lines and returns their vectors; the biLM travels through Ray too, so the other machines need
-    the plugin and no file. This process alone writes: a task that Ray has to run again, since its worker died, neither
-    loses nor doubles a line.
+    the plugin and no file. This process alone writes: a task that Ray has to run again because its worker died neither
+    loses nor duplicates a line.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -176,7 +176,8 @@ class Ray(Engine):
             raise error.cause from error
         except ray.exceptions.WorkerCrashedError as error:
             raise ConfigurationError(
-                f"the workers of one piece died {_NUM_RETRIES + 1} times, maybe for lack of memory. What was finished "
+                f"the workers of one piece died {_NUM_RETRIES + 1} times, perhaps for lack of memory. What was "
+                "finished "
                 "is kept: run the same command with --resume and a smaller --batch-size"
             ) from error
         finally:

@@ -1,5 +1,5 @@
-"""HDF5 files that appear when they are complete, or grow piece by piece, and that a full disk can't bring down the
-program with.
+"""HDF5 files that appear when they are complete, or grow piece by piece, and with which a full disk can't crash the
+program.
 """
 
 import io
@@ -15,7 +15,7 @@ from elmo_plugin.files import PathOrStr, replacing
 
 
 class Hdf5Output(NamedTuple):
-    """A file that is being written. `check` raises the OSError that was met on the way, if any."""
+    """A file that is being written. `check` raises the OSError that occurred while writing, if any."""
 
     file: h5py.File
     check: Callable[[], None]
@@ -35,8 +35,8 @@ class _Sink(io.FileIO):
     """What HDF5 writes into.
 
     When the disk is full, HDF5 fails at the write, again when the file is closed and again at the end of the program,
-    where it may crash. So it isn't told: from the first error on everything is swallowed, and the error is reported
-    when asked for. Whoever writes much asks now and then.
+    where it may crash. So it isn't told: from the first error on everything is swallowed, and `check` reports the
+    error. Whoever writes a lot calls it now and then.
     """
 
     def __init__(self, path: Path, name: str, mode: str) -> None:
@@ -73,8 +73,8 @@ class GrowingHdf5File(_Sink):
     """An HDF5 file that is written piece by piece, and can go back to the end of its last piece.
 
     A piece appends, but HDF5 also changes bytes of earlier pieces: its tables of contents. Those changes are held in
-    memory. At the end of a piece `changes` are put on record by the caller, and only then made, by `accept`. A process
-    that is killed at any moment leaves a file that `restore` brings back to the last record.
+    memory. At the end of a piece the caller records `changes`, and only then makes them with `accept`. A process that
+    is killed at any moment leaves a file that `restore` brings back to the last record.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,14 +88,14 @@ class GrowingHdf5File(_Sink):
     def piece(self) -> Iterator[Hdf5Output]:
         """Opens the file to append to it; when the block ends well, what was appended is on the disk."""
         if not self._end:
-            super().truncate(0)  # what is left of a first piece that was never finished
+            super().truncate(0)  # what remains of a first piece that was never finished
         with h5py.File(self, "r+" if self._end else "w") as file:
             yield Hdf5Output(file, self.check)
         self.check()
         os.fsync(self.fileno())
 
     def reading(self) -> h5py.File:
-        """Opens it to read what is there."""
+        """Opens it for reading."""
         return h5py.File(self, "r")
 
     def changes(self) -> Dict[str, numpy.ndarray]:
@@ -155,7 +155,7 @@ class GrowingHdf5File(_Sink):
 
 
 def _overlaps(start: int, length: int) -> Iterator[Tuple[int, slice, slice]]:
-    """The pages that so many bytes lie on: a page's number, and the part of the page and of the bytes that meet."""
+    """The pages that a run of bytes covers: its number, and the parts of the page and of the bytes that overlap."""
     for place in range(start // _PAGE, (start + length - 1) // _PAGE + 1 if length else 0):
         first, last = max(start, place * _PAGE), min(start + length, (place + 1) * _PAGE)
         yield place, slice(first - place * _PAGE, last - place * _PAGE), slice(first - start, last - start)

@@ -1,8 +1,8 @@
-"""How vectors lie in the HDF5 files of `allennlp elmo`: as AllenNLP 0.9 laid them.
+"""How vectors lie in the HDF5 files of `allennlp elmo`: the way AllenNLP 0.9 wrote them.
 
-One dataset a sentence, keyed by its line's index from 0: (layers, tokens, dim) for the format `all`, (tokens, dim) for
-`top` and `average`. The dataset `sentence_to_index` holds one string, the JSON of {sentence: key}; of a sentence that
-stands in the text several times it gives the last index.
+There is one dataset per sentence, keyed by its line's index from 0: (layers, tokens, dim) for the format `all`,
+(tokens, dim) for `top` and `average`. The dataset `sentence_to_index` holds one string, the JSON of {sentence: key};
+for a sentence that occurs several times it gives the last index.
 """
 
 import json
@@ -30,7 +30,7 @@ def select_layers(layers: numpy.ndarray, choice: Union[str, int]) -> numpy.ndarr
 
 
 def check_layers(choice: Union[str, int]) -> None:
-    """Refuses what can't be a choice of layers, whatever the biLM."""
+    """Refuses what can't be a choice of layers for any biLM."""
     if isinstance(choice, bool) or (isinstance(choice, str) and choice not in LAYER_CHOICES):
         raise ConfigurationError(f"layers are {', '.join(LAYER_CHOICES)} or an index from 0, not {choice!r}")
 
@@ -39,10 +39,10 @@ class VectorWriter:
     """Writes sentences' vectors into HDF5 files in this layout, and remembers the sentences for `sentence_to_index`
     unless `forget_sentences`.
 
-    With `use_sentence_keys` a sentence is its own key, and `sentence_to_index` is the JSON of an empty object. A "/"
-    in it is a path to HDF5: its dataset lies in groups, where `file[sentence]` finds it. A sentence that stands in the
-    text again has the same vectors and is stored once; with `unique_keys`, for vectors that depend on what came before,
-    it is refused.
+    With `use_sentence_keys` a sentence is its own key, and `sentence_to_index` is the JSON of an empty object. HDF5
+    takes a "/" in it as a path: its dataset is in groups, where `file[sentence]` finds it. A sentence that occurs again
+    has the same vectors and is stored once; with `unique_keys`, for vectors that depend on what came before, it is
+    refused.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class VectorWriter:
         if present.attrs.get("sentence", present.name[1:]) != sentence:
             raise _bad_key(index, sentence, f"HDF5 takes it for the same path as {present.name[1:]!r}")
         if self._unique_keys:
-            raise _bad_key(index, sentence, "it stands in the text twice, with different vectors")
+            raise _bad_key(index, sentence, "it occurs twice, with different vectors")
         return True
 
 
@@ -101,7 +101,7 @@ def check_sentence_key(index: int, sentence: str) -> None:
     """Refuses a sentence that can't be a key in any file."""
     steps = [step for step in sentence.split("/") if step not in ("", ".")]
     if not steps:
-        raise _bad_key(index, sentence, "it is no name to HDF5")
+        raise _bad_key(index, sentence, "it isn't a name in HDF5")
     if "\0" in sentence:
         raise _bad_key(index, sentence, "it holds a zero byte, where HDF5 ends a name")
     if steps == [SENTENCE_TO_INDEX]:

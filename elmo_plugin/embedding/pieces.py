@@ -1,4 +1,4 @@
-"""The pieces of an embedding job: consecutive lines of its text, embedded one piece apart from another."""
+"""The pieces of an embedding job: consecutive lines of its text, each piece embedded independently of the others."""
 
 from dataclasses import dataclass
 from itertools import count, islice
@@ -20,7 +20,7 @@ class Piece(NamedTuple):
 
 
 def cut(sentences: Iterable[str], piece_size: int, first_line: int = 0) -> Iterator[Piece]:
-    """Pieces of `piece_size` sentences; the last may be smaller. The first of them stands on `first_line`."""
+    """Pieces of `piece_size` sentences; the last may be smaller. The first of them is on `first_line`."""
     remaining = iter(sentences)
     for number in count():
         stretch = list(islice(remaining, piece_size))
@@ -31,8 +31,8 @@ def cut(sentences: Iterable[str], piece_size: int, first_line: int = 0) -> Itera
 
 @dataclass(frozen=True)
 class PieceEmbedder:
-    """Embeds pieces. What it is made of, with the biLM, decides the vectors to the last bit: they are the same whoever
-    makes them, in whatever order.
+    """Embeds pieces. Its settings and the biLM determine the vectors to the last bit: they are the same whoever
+    computes them, in any order.
     """
 
     output_format: str = "all"
@@ -45,7 +45,7 @@ class PieceEmbedder:
             raise ConfigurationError(f"the batch size has to be at least 1, got {self.batch_size}")
 
     def embed(self, embedder: ElmoEmbedder, piece: Piece) -> Iterator[numpy.ndarray]:
-        """The vectors of each sentence, as they are to be stored."""
+        """The vectors of each sentence, in the form to be stored."""
         vectors = embedder.embed_apart((sentence.split() for sentence in piece.sentences), self.batch_size)
         for line, layers in enumerate(vectors, start=piece.first_line):
             yield self._encode(layers, line)
@@ -58,7 +58,7 @@ class PieceEmbedder:
             halves = vectors.astype(numpy.float16)
         if not numpy.isfinite(halves).all():
             raise ConfigurationError(
-                f"line {line + 1} has a number that is too large for float16 ({abs(vectors).max():.6g}); leave out "
+                f"line {line + 1} has a value that is too large for float16 ({abs(vectors).max():.6g}); leave out "
                 "--float16"
             )
         return halves

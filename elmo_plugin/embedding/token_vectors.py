@@ -23,10 +23,11 @@ Write = Callable[[Sequence[str], numpy.ndarray], object]
 
 
 def check_output_name(output_file: str) -> None:
-    """Refuses a name whose ending isn't that of a known format."""
+    """Refuses a file name whose ending isn't that of a known format."""
     if not output_file.endswith(_HDF5_ENDINGS + _TEXT_ENDINGS):
         raise ConfigurationError(
-            f"can't tell in which format to write {output_file}: let it end in {' or '.join(_HDF5_ENDINGS)} for HDF5, "
+            f"can't tell in which format to write {output_file}: its name has to end in {' or '.join(_HDF5_ENDINGS)} "
+            "for HDF5, "
             f"or in {', '.join(_TEXT_ENDINGS)} for word2vec's text format"
         )
 
@@ -42,7 +43,7 @@ def token_vectors(embedder: ElmoEmbedder, words: Sequence[str]) -> numpy.ndarray
 def write_token_vectors(
     embedder: ElmoEmbedder, words: List[str], output_files: Sequence[str], batch_size: int = 1024
 ) -> None:
-    """Writes `words`, all different, and their vectors to each file, in the format that its ending says."""
+    """Writes `words`, all distinct, and their vectors to each file, in the format that its ending selects."""
     dim = embedder.bilm.options.projection_dim
     with ExitStack() as stack:
         writes: List[Write] = []

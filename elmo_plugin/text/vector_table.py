@@ -73,7 +73,7 @@ class VectorTable:
                 raise ValueError(f"{len(keys)} words don't belong to {len(vectors)} vectors")
         except (OSError, EOFError, ValueError, TypeError) as error:
             raise ConfigurationError(
-                f"the word vectors {digest!r} in {folder} are damaged ({error}); get the archive anew, or train again"
+                f"the word vectors {digest!r} in {folder} are damaged ({error}); get the archive again, or train again"
             ) from error
         return cls(keys, rows, vectors, digest)
 

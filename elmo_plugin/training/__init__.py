@@ -1,4 +1,4 @@
-"""What AllenNLP's trainer lacks: exact resume for any model; for language models streamed text and carried state."""
+"""What AllenNLP's trainer lacks: exact resume for any model, streamed text and carried state for language models."""
 
 from elmo_plugin.training.bilm_trainer import BiLmTrainer
 from elmo_plugin.training.checkpointer import AtomicCheckpointer

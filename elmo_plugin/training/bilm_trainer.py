@@ -21,15 +21,15 @@ class BiLmTrainer(ResumableTrainer):
     config keys, which are those of AllenNLP's trainer. It adds
 
     - Carried state. `model.carried_state` goes from window to window, also through the batches accumulated for a step
-      and through a recovery, and starts from zeros in each epoch. Validation has a state of its own and leaves that of
+      and through a recovery, and starts from zeros in each epoch. Validation has its own state and leaves that of
       training alone.
     - Held-out figures twice: with carried state, and from zeros at each sentence, as the biLM starts when it embeds.
       Names of the latter begin with `from_zeros_`, and `validation_metric` may be one of them. They cost a second pass
       over the validation data; `validate_from_zeros: false` saves it. Where nothing is carried there is only one pass.
     - `loss_multiplier` multiplies the gradient of the loss (and of any regularization) before it is clipped; the loss
       that is reported stays as it is. bilm-tf multiplies by the length of its windows, 20.
-    - `tokens_per_second`, in the progress bar and in the metrics: positions predicted, padding aside. A position counts
-      once, though both directions predict at it.
+    - `tokens_per_second`, in the progress bar and in the metrics: positions predicted, without padding. A position
+      counts once, though both directions predict there.
 
     The model has to offer what `BiLmLanguageModel` does: `carry_state`, `carried_state`, `reset_carried_state()` and
     `evaluate_from_zeros`.
@@ -41,7 +41,7 @@ class BiLmTrainer(ResumableTrainer):
         if not hasattr(model, "carried_state"):
             raise ConfigurationError(
                 f"trainer elmo::bilm trains models that carry a state, such as elmo::bilm; {type(model).__name__} has "
-                "none. Take the trainer elmo::resumable for it."
+                "none. Use the trainer elmo::resumable for it."
             )
         unknown = kwargs.keys() - inspect.signature(ResumableTrainer).parameters.keys()
         if unknown:
@@ -101,7 +101,7 @@ class BiLmTrainer(ResumableTrainer):
 
 
 class Speed:
-    """Tokens a second in an epoch, across recoveries. Tokens are counted on the device, and read when asked for."""
+    """Tokens per second in an epoch, across recoveries. Tokens are counted on the device, and read when asked for."""
 
     def __init__(self) -> None:
         self._num_tokens: Union[int, torch.Tensor] = 0
@@ -139,7 +139,9 @@ def num_targets(batch: TensorDict) -> torch.Tensor:
 
 
 def copied(state: Any) -> Any:
-    """The same structure on the CPU; its tensors have memory of their own, as a part of one is saved with the whole."""
+    """The same structure on the CPU. Its tensors have their own memory, since saving a part of a tensor saves all of
+    it.
+    """
     if isinstance(state, torch.Tensor):
         return state.detach().to("cpu", copy=True)
     if isinstance(state, tuple) and hasattr(state, "_fields"):

@@ -39,13 +39,13 @@ def stage(path: str, write: Callable[[str], None]) -> None:
 
 
 def commit(path: str) -> None:
-    """Gives a staged file its name. Whoever looks sees what was there before or all of the new file, never a part."""
+    """Gives a staged file its name. A reader sees either what was there before or the whole new file, never a part."""
     os.replace(path + TEMPORARY_SUFFIX, path)
     _sync_folder(os.path.dirname(path) or os.curdir)
 
 
 def read_state(path: str) -> Dict[str, Any]:
-    """A state that `torch.save` wrote, as data only: whatever code a file may hold isn't run.
+    """A state that `torch.save` wrote, as data only: no code that a file may hold is run.
 
     Raises ConfigurationError, which names the file, for anything but a whole and undamaged one. A flipped bit would be
     read as another number by torch, which doesn't look at the checksums.
@@ -85,13 +85,13 @@ def link_atomically(source: str, path: str) -> None:
 
 
 def remove_if_there(path: str) -> None:
-    """Removes a file. A folder that stands in its place is left to whoever put it there."""
+    """Removes a file. A folder of that name is left to whoever put it there."""
     if os.path.isfile(path):
         os.remove(path)
 
 
 def _sync_folder(folder: str) -> None:
-    """Makes renames in `folder` last through a power cut too."""
+    """Makes renames in `folder` survive a power cut too."""
     if os.name == "nt":  # Windows can't open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -109,15 +109,16 @@ def _check_point(point: Point, training_state: Dict[str, Any], path: str) -> Non
 
 @Checkpointer.register("elmo::atomic")
 class AtomicCheckpointer(Checkpointer):
-    """Saves the same two files at the same times as AllenNLP's checkpointer, but such that a run killed at any moment
-    finds a whole checkpoint when it recovers.
+    """Saves the same two files at the same times as AllenNLP's checkpointer, but in such a way that a run killed at any
+    moment finds a whole checkpoint when it recovers.
 
     A checkpoint is a pair: `model_state_e*_b*.th` and `training_state_e*_b*.th`. Both are written under temporary names
     and flushed to the disk before either gets its own; the training state is named last. So a pair with both files is
     complete, and any other is ignored and later removed. Old pairs are removed only after a newer one is complete, and
     the newest complete pair is always kept.
 
-    A complete pair that can't be read (a damaged disk, a hasty copy) is passed over for an earlier one, with a warning.
+    A complete pair that can't be read (a damaged disk, an interrupted copy) is skipped for an earlier one, with a
+    warning.
 
     Differs from AllenNLP's checkpointer also in:
 
@@ -154,7 +155,7 @@ class AtomicCheckpointer(Checkpointer):
     def maybe_save_checkpoint(
         self, trainer: Trainer, num_epochs_completed: int, num_batches_in_epoch_completed: int
     ) -> bool:
-        """Saves if it is time to. Returns whether it was."""
+        """Saves if a checkpoint is due. Returns whether it was."""
         last_epochs, last_batches = self._current or Point(0, 0)
         num_batches = num_batches_in_epoch_completed - (last_batches if last_epochs == num_epochs_completed else 0)
         every_batches, every_seconds = self._save_every_num_batches, self._save_every_num_seconds
@@ -193,7 +194,7 @@ class AtomicCheckpointer(Checkpointer):
         except BaseException:
             remove_if_there(model_path + TEMPORARY_SUFFIX)
             raise
-        # A training state of an earlier run at this very point would make the pair look complete too soon.
+        # A training state of an earlier run at exactly this point would make the pair look complete too soon.
         remove_if_there(training_path)
         commit(model_path)
         commit(training_path)
@@ -228,7 +229,7 @@ class AtomicCheckpointer(Checkpointer):
 
     def _remove_checkpoint(self, epochs_completed: int, batches_in_epoch_completed: int) -> None:
         names = self._files_by_point().get(Point(epochs_completed, batches_in_epoch_completed), set())
-        for name in sorted(names, reverse=True):  # the training state first: what is half removed isn't complete
+        for name in sorted(names, reverse=True):  # the training state first: a half-removed pair isn't complete
             remove_if_there(os.path.join(self._serialization_dir, name))
 
     def _remove_temporary_files(self) -> None:
@@ -290,7 +291,7 @@ class AtomicCheckpointer(Checkpointer):
             )
 
     def _find_all_checkpoints(self) -> Set[Point]:  # type: ignore[override]
-        """The points of all complete checkpoints, but for those found unreadable."""
+        """The points of all complete checkpoints except those found unreadable."""
         return {
             point
             for point, names in self._files_by_point().items()

@@ -1,6 +1,6 @@
 """Sentences from text files: found, streamed, put in order, never loaded whole.
 
-A corpus is one or more files ("shards") of UTF-8 text, plain or gzipped, with one tokenised sentence a line. Tokens
+A corpus is one or more files ("shards") of UTF-8 text, plain or gzipped, with one tokenised sentence per line. Tokens
 are what `str.split()` finds; lines without any are skipped.
 """
 
@@ -31,9 +31,9 @@ _NOTHING = object()
 
 
 def find_shards(data_path: Any) -> List[str]:
-    """The files that a path, a glob, a folder, or a list of those stands for, sorted within each entry.
+    """The files that a path, a glob, a folder, or a list of those means, sorted within each entry.
 
-    A folder stands for the files right in it, hidden ones excepted; `folder/**/*.gz` also reaches its subfolders.
+    A folder means the files directly in it, except hidden ones; `folder/**/*.gz` also reaches its subfolders.
     """
     if isinstance(data_path, (str, os.PathLike)):
         data_path = [data_path]
@@ -56,7 +56,7 @@ def _expand(path: str) -> List[str]:
         return [path]
     if os.path.isdir(path):
         found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
-        kind = "the folder has no files right in it; for its subfolders write a glob, such as folder/**/*.txt"
+        kind = "the folder has no files directly in it; for its subfolders write a glob, such as folder/**/*.txt"
     elif glob.has_magic(path):
         found = sorted(glob.glob(path, recursive=True))
         kind = "no file matches this glob"
@@ -72,12 +72,12 @@ def _expand(path: str) -> List[str]:
 class SentenceOrder:
     """The order of an epoch's sentences: that of the files, or shuffled by `seed` and `epoch` in bounded memory.
 
-    Shuffled means: the shards come in random order, and of the stream they form, each stretch of `buffer_size`
-    sentences is permuted. So sentences mix over a shard's borders too, and a shard smaller than the buffer is fully
-    shuffled. The first stretch has a random length, lest the borders between stretches be the same in each epoch.
+    Shuffled means: the shards come in random order, and each stretch of `buffer_size` sentences in the stream they form
+    is permuted. So sentences mix across shards too, and a shard smaller than the buffer is fully shuffled. The first
+    stretch has a random length, so that the borders between stretches differ from epoch to epoch.
 
-    The order depends on the seed, the epoch and the numbers of sentences alone. Hence whatever is stored for each
-    sentence, such as its length, can be brought in the same order without reading the text.
+    The order depends only on the seed, the epoch and the numbers of sentences. So whatever is stored for each sentence,
+    such as its length, can be put in the same order without reading the text.
     """
 
     shuffle: bool = False
@@ -107,8 +107,8 @@ FILE_ORDER = SentenceOrder()
 class SentenceSource:
     """Where sentences come from: shards of items, an item being a sentence in whatever form is cheapest to hold.
 
-    A sentence longer than `max_sentence_length` words is given as several sentences of at most that length; how many
-    were, is logged.
+    A sentence longer than `max_sentence_length` words is given as several sentences of at most that length; the log
+    says how many there were.
     """
 
     name: str
@@ -127,13 +127,13 @@ class SentenceSource:
         raise NotImplementedError
 
     def scan(self, description: str) -> Iterator[Tuple[str, List[str]]]:
-        """Each item's shard and words, in file order, behind a progress bar."""
+        """Each item's shard and words, in file order, with a progress bar."""
         items = ((shard, item) for shard in self.shards for item in self.items(shard))
         for shard, item in Tqdm.tqdm(items, desc=description, unit=" sentences", disable=not is_global_primary()):
             yield shard, self.words(item)
 
     def sentences(self, order: SentenceOrder = FILE_ORDER, rank: int = 0, world_size: int = 1) -> Iterator[List[str]]:
-        """The words of each sentence; of `world_size` processes, the one of `rank` takes the items at its turn."""
+        """The words of each sentence; of `world_size` processes, `rank` takes every `world_size`-th item."""
         num_split = 0
         for item in islice(self._arranged(order), rank, None, world_size):
             words = self.words(item)
@@ -176,7 +176,7 @@ class SentenceSource:
         return chain([first], items)
 
     def _empty(self) -> ConfigurationError:
-        return ConfigurationError(f"{self.name}: there isn't a single sentence in it")
+        return ConfigurationError(f"{self.name}: it has no sentences")
 
 
 class TextFiles(SentenceSource):
@@ -203,8 +203,8 @@ class TextFiles(SentenceSource):
                     yield shard, line.split()
 
     def _lines(self, shard: str, advance: Callable[[int], Any] = lambda num_bytes: None) -> Iterator[str]:
-        """The lines of a shard, which has to stay what it was when it was first read, also while it is being read: the
-        number of batches rests on the lengths that were measured.
+        """The lines of a shard, which must not change after it was first read, nor while it is being read: the number
+        of batches rests on the lengths that were measured.
         """
         self._refuse_changed(shard)
         yield from read_lines(shard, advance=advance)
@@ -220,5 +220,5 @@ class TextFiles(SentenceSource):
         if stamp != before:
             raise ConfigurationError(
                 f"{shard} was changed after it was first read, when it had {size_before} bytes; now it has {size}. "
-                "Start the run again, on files that stay as they are."
+                "Start the run again, on files that don't change."
             )

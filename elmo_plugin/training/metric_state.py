@@ -22,7 +22,7 @@ def metric_state(model: torch.nn.Module) -> Dict[str, Any]:
 
 
 def load_metric_state(model: torch.nn.Module, state: Dict[str, Any], device: torch.device) -> None:
-    """Lets the metrics go on from `metric_state`; tensors that they don't have yet are put on `device`."""
+    """Lets the metrics continue from `metric_state`; tensors that they don't have yet are put on `device`."""
     for name, metric in _metrics_of(model):
         if name in state:
             with_data(metric, move_to_device(state[name], device))
@@ -43,7 +43,9 @@ def _metrics_in(value: Any, name: str) -> Iterator[Tuple[str, Metric]]:
 
 
 def as_data(value: Any) -> Any:
-    """The value, or what it consists of. Tensors are copied to the CPU: a part of one is saved with the whole."""
+    """The value, or what it consists of. Tensors are copied to the CPU, since saving a part of a tensor saves all of
+    it.
+    """
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, torch.Tensor):
@@ -62,7 +64,7 @@ def as_data(value: Any) -> Any:
 
 
 def with_data(value: Any, data: Any) -> Any:
-    """What `as_data` made data of, given a value of the same shape: containers and objects are filled in place."""
+    """The inverse of `as_data`, given a value of the same shape: containers and objects are filled in place."""
     if isinstance(value, torch.Tensor):
         return data.to(value.device)
     if isinstance(value, dict):

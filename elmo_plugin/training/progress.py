@@ -21,7 +21,7 @@ class Losses:
         self._first_not_finite: Optional[int] = None
 
     def add(self, losses: List[torch.Tensor], reg_losses: List[torch.Tensor]) -> None:
-        """Adds a step's: those of the batches that it accumulates."""
+        """Adds a step's losses: those of the batches that it accumulates."""
         step = {"loss": losses, "reg_loss": reg_losses}
         means = {name: sum(each.detach() for each in values) / len(values) for name, values in step.items() if values}
         self._unread.append(means)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ class Losses:
         return {f"batch_{name}": value for name, value in self._last.items()}
 
     def means(self, reduce: Callable[[Any], Any] = lambda value: value) -> Dict[str, float]:
-        """The means so far; of all ranks with a `reduce` that sums over them."""
+        """The means so far; those of all ranks with a `reduce` that sums over them."""
         self._read()
         num_steps = max(reduce(self._num_steps), 1)
         return {name: reduce(total) / num_steps for name, total in self._sums.items()}
@@ -81,7 +81,7 @@ class ScaledGradient(torch.autograd.Function):
 
 
 class Display:
-    """The metrics of the latest batch that were looked at: of every one if a callback reads them, else now and then."""
+    """The latest batch's metrics that were read: every batch's if a callback reads them, else now and then."""
 
     def __init__(self, bar: Any, is_watched: bool) -> None:
         self.metrics: Dict[str, float] = {}

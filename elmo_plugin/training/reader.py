@@ -18,16 +18,16 @@ INDEXER = "elmo"
 
 @DatasetReader.register("elmo::bilm")
 class BiLmReader(DatasetReader):
-    """Reads one sentence an instance: `tokens`, by their characters, and `target_ids`, the classes of its words.
+    """Reads one sentence per instance: `tokens`, by their characters, and `target_ids`, the classes of its words.
 
     Neither has the sentence boundaries; the model adds them. With AllenNLP's ordinary loader this is the sentence
-    layout; the loader `elmo::windows` takes the sentences from here too, but packs them without making instances.
+    layout; the loader `elmo::windows` takes the sentences from here too, but packs them without creating instances.
 
     The sentences are the lines of `data_path`: a path, a glob, a folder, or a list of those, plain or gzipped (see
     `elmo_plugin.training.corpus`). With a `task_reader` they are the text fields of the instances that it reads from
-    `data_path` (those named in `fields`, or all there are, also inside lists), each one a sentence. A task repeats
+    `data_path` (those named in `fields`, or all of them, also inside lists), each of them a sentence. A task repeats
     itself, with one instance for each question about a passage or for each verb of a sentence: unless `skip_repeated`
-    is false, a field that is the same as in the instance before isn't given again.
+    is false, a field that is the same as in the previous instance isn't given again.
 
     A sentence of more than `max_sentence_length` words is split into several, each with its own boundaries: a line may
     be a whole book. As sentences, memory grows with the longest; as windows it doesn't, but a line stays in its row,
@@ -54,7 +54,7 @@ class BiLmReader(DatasetReader):
             )
         if task_reader is None and fields is not None:
             raise ConfigurationError(
-                f"reader elmo::bilm: fields ({fields}) names fields of a task_reader, but there is none"
+                f"reader elmo::bilm: fields ({fields}) names fields of a task_reader, but no task_reader is given"
             )
         self._max_sentence_length = max_sentence_length
         self._task_reader = task_reader
@@ -79,7 +79,7 @@ class BiLmReader(DatasetReader):
             yield self.text_to_instance(words)
 
     def text_to_instance(self, tokens: Sequence[Union[str, Token]]) -> Instance:
-        """One sentence, whatever its length."""
+        """One sentence of any length."""
         text = [Token(token) if isinstance(token, str) else token for token in tokens]
         words = [token.ensure_text() for token in text]
         return Instance({"tokens": TextField(text), "target_ids": WordIdsField(words, self.namespace)})
@@ -91,7 +91,7 @@ class BiLmReader(DatasetReader):
 class WordIdsField(Field[torch.Tensor]):
     """The classes of a sentence's words, unknown ones being `<UNK>`. It adds nothing to a vocabulary.
 
-    Padded with 0, which is a class like any other: the mask of the tokens has to tell.
+    It is padded with 0, which is a class like any other: only the tokens' mask tells padding apart.
     """
 
     __slots__ = ["words", "namespace", "_ids"]

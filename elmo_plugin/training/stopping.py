@@ -1,4 +1,4 @@
-"""Stopping a run in good order: what SIGTERM and Ctrl-C do while a trainer is at work."""
+"""Stopping a run cleanly: what SIGTERM and Ctrl-C do while a trainer is at work."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ _EXIT_CODES = {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGINT: 128 + signal
 
 
 class Interrupted(KeyboardInterrupt, SystemExit):
-    """Ctrl-C. AllenNLP's `train` catches it as a KeyboardInterrupt, and archives the best model there is; then the
+    """Ctrl-C. AllenNLP's `train` catches it as a KeyboardInterrupt, and archives the best model so far; then the
     process ends with exit code 130 and without a traceback.
     """
 
@@ -17,7 +17,7 @@ class StopSignals:
     """Within the block, SIGTERM and Ctrl-C only leave a note, `received`, for the trainer to find between two steps, so
     that neither a step nor a file is cut in half. A second one stops at once.
 
-    Outside of the main thread, where Python allows no handlers, signals do what they always did.
+    Outside the main thread, where Python allows no handlers, signals do what they always do.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class StopSignals:
 
 
 def stopped_by(received: signal.Signals) -> SystemExit:
-    """What ends the process with the exit code that tells the signal: 143 for SIGTERM, 130 for Ctrl-C."""
+    """The exception that ends the process with the signal's exit code: 143 for SIGTERM, 130 for Ctrl-C."""
     error = Interrupted() if received == signal.SIGINT else SystemExit()
     error.code = _EXIT_CODES[received]
     return error

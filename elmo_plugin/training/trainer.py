@@ -41,7 +41,7 @@ from elmo_plugin.training.stopping import StopSignals, stopped_by
 
 logger = logging.getLogger(__name__)
 
-# These look at no metrics of a batch, so that none have to be fetched from the device for them.
+# These don't read a batch's metrics, so none need to be fetched from the device for them.
 _WITHOUT_BATCH_METRICS = (TrainerCallback, ConsoleLoggerCallback, ConfidenceChecksCallback)
 
 
@@ -55,22 +55,22 @@ class ResumableTrainer(Trainer):
     exactly: a run that is killed and recovered ends with the same parameters and metrics as one that wasn't, on the CPU
     bit by bit (with as many threads).
 
-    - Whatever is random about a batch follows from (`seed`, rank, epoch, batch), and the order of an epoch's batches
-      from (`seed`, rank, epoch). `seed` is torch's (`pytorch_seed` in the config) unless given.
-    - A checkpoint holds the position and the sums behind losses and metrics, beside what AllenNLP saves. The
-      checkpointer is `elmo::atomic` unless configured.
+    - All randomness of a batch follows from (`seed`, rank, epoch, batch), and the order of an epoch's batches from
+      (`seed`, rank, epoch). `seed` is torch's (`pytorch_seed` in the config) unless given.
+    - A checkpoint holds the position and the sums behind losses and metrics, in addition to what AllenNLP saves. The
+      checkpointer is `elmo::atomic` unless configured otherwise.
     - A loader that offers `set_position(epoch, batch)` jumps to where training stopped. With AllenNLP's own, the
-      batches of that epoch are passed over; with any other, and with `batches_per_epoch`, those of all epochs.
-      AllenNLP's loader has an order of its own in each run with several workers, or with one and
+      earlier batches of that epoch are skipped; with any other, and with `batches_per_epoch`, those of all epochs.
+      AllenNLP's loader has a different order in each run with several workers, or with one and
       `max_instances_in_memory`; the log says so.
 
-    It stops with a sentence that says where, and keeps the checkpoints it has:
+    It stops with a message that says where, and keeps the checkpoints it has:
 
     - if the loss or a parameter is no longer a finite number. No such state is ever saved. On a GPU losses are read
       once a second and before saving, not at every step.
-    - on SIGTERM or Ctrl-C, after the step at hand, whose state is saved; a second one stops at once.
+    - on SIGTERM or Ctrl-C, after the current step, whose state is saved; a second one stops at once.
 
-    Differs from AllenNLP's trainer also in: `use_amp` works on the CPU too, in bfloat16, which needs no gradient
+    It also differs from AllenNLP's trainer in: `use_amp` works on the CPU too, in bfloat16, which needs no gradient
     scaling; in mixed precision, accumulated gradients are averaged as they are without it (AllenNLP sums them) and the
     gradient scaler's state is saved; `best.th` is replaced in one step, is up to date after a recovery, and is what the
     model holds at the end; a run that had run out of patience when it was killed doesn't go on; with `distributed`,
@@ -116,7 +116,7 @@ class ResumableTrainer(Trainer):
         for loader in (data_loader, *([] if validation_data_loader is None else [validation_data_loader])):
             loader.set_target_device(self.cuda_device)
             if getattr(loader, "num_workers", 0) > (getattr(loader, "max_instances_in_memory", None) is None):
-                logger.warning("A data loader's workers draw by themselves: resume isn't exact. Set num_workers to 0.")
+                logger.warning("A data loader's workers draw random numbers: resume isn't exact. Set num_workers to 0.")
         self._num_batches_in_step = num_gradient_accumulation_steps
         if self._num_steps_in_epoch() == 0:
             raise _empty("training", data_loader)
@@ -154,7 +154,7 @@ class ResumableTrainer(Trainer):
             if is_wanted and not any(type(callback) is default for callback in self._callbacks):
                 self._callbacks.append(default(self._serialization_dir))
 
-        # Where the run is, as a checkpoint has it.
+        # Where the run is, as a checkpoint records it.
         self._seed = torch.initial_seed() if seed is None else seed
         self._epochs_completed = 0
         self._batches_in_epoch_completed = 0  # steps, in fact: a step may accumulate several batches
@@ -166,10 +166,12 @@ class ResumableTrainer(Trainer):
         self._metrics: Dict[str, Any] = {"best_epoch": None}  # all of the last epoch's
         self._is_best = False  # whether that is the best so far
         self._stop = StopSignals()
-        self._told_together: Optional[signal.Signals] = None  # what any rank was told
+        self._told_together: Optional[signal.Signals] = None  # the signal that any rank received
 
     def _placed(self, no_grad: List[str], accelerator: Optional[DdpAccelerator]) -> torch.nn.Module:
-        """The model on its device, frozen where it is meant to be, and wrapped if there are several processes."""
+        """The model on its device, with its parameters frozen as configured, and wrapped if there are several
+        processes.
+        """
         for name, parameter in self.model.named_parameters():
             if any(re.search(pattern, name) for pattern in no_grad):
                 parameter.requires_grad_(False)
@@ -196,7 +198,7 @@ class ResumableTrainer(Trainer):
         """Trains to the end, from the latest checkpoint if there is one. Returns the last epoch's metrics."""
         state = self._restore()
         for callback in self._callbacks:
-            # The confidence checks watch the first batch of a run, and would wait for it in vain.
+            # The confidence checks watch the first batch of a run, which a recovered run doesn't have.
             if state is None or not isinstance(callback, ConfidenceChecksCallback):
                 callback.on_start(self, is_primary=self._primary)
         if state is not None:
@@ -233,7 +235,7 @@ class ResumableTrainer(Trainer):
                 logger.info("Estimated training time remaining: %s", remaining)
 
     def _finish_epoch(self, epoch: int, trained: Dict[str, float], validated: Dict[str, float], elapsed: float) -> None:
-        """Notes the results, lets schedulers and callbacks know, and saves: the last thing is the best model."""
+        """Records the results, tells schedulers and callbacks, and saves: the best model comes last."""
         score: Optional[float] = None
         if validated:
             score = self._score(validated, epoch)
@@ -310,7 +312,7 @@ class ResumableTrainer(Trainer):
         return {**self._reduced_metrics(self._losses), **self._progress_metrics(final=True), **memory}
 
     def _training_batches(self, epoch: int, first: int) -> Iterator[TensorDict]:
-        """The batches of an epoch, but for those before `first`."""
+        """The batches of an epoch from `first` on."""
         loader: Any = self.data_loader
         seed_all(self._seed, self._global_rank, epoch)
         if hasattr(loader, "set_position"):
@@ -349,7 +351,7 @@ class ResumableTrainer(Trainer):
         if "loss" not in outputs:
             raise ConfigurationError(
                 f"{type(self.model).__name__} gave no loss for a training batch, only {list(outputs)}; "
-                "has the training set labels?"
+                "does the training set have labels?"
             )
         penalty = self.model.get_regularization_penalty()
         if penalty is not None:
@@ -400,11 +402,11 @@ class ResumableTrainer(Trainer):
         return {**self.model.get_metrics(), **self._losses.means(), **self._losses.last(), **self._progress_metrics()}
 
     def _progress_metrics(self, final: bool = False) -> Dict[str, float]:
-        """What a subclass has to say about an epoch, in the progress bar and, over all ranks, in the end."""
+        """What a subclass adds to an epoch's metrics: in the progress bar and, for all ranks together, at its end."""
         return {}
 
     def _reduced_metrics(self, losses: Losses) -> Dict[str, float]:
-        """The model's metrics, which start again from nothing, and the mean losses of all ranks."""
+        """The model's metrics, which are reset, and the mean losses of all ranks."""
         return {**self.model.get_metrics(reset=True), **losses.means(reduce=dist_reduce_sum)}
 
     # ---- Validation ----
@@ -443,7 +445,7 @@ class ResumableTrainer(Trainer):
 
     @contextmanager
     def _averaged_parameters(self) -> Iterator[None]:
-        """Within, the parameters are their moving averages, where there are any."""
+        """Inside the block, the parameters are their moving averages, if there are any."""
         if self._moving_average is None:
             yield
             return
@@ -460,7 +462,7 @@ class ResumableTrainer(Trainer):
         return dist.get_rank() if self._distributed else 0
 
     def _in_step_with_others(self, steps: Iterable[List[TensorDict]]) -> Iterator[List[TensorDict]]:
-        """The steps that all processes have a batch for. If one of them is told to stop, all are."""
+        """The steps for which all processes have a batch. If one of them is told to stop, all stop."""
         if not self._distributed:
             yield from steps
             return
@@ -472,7 +474,7 @@ class ResumableTrainer(Trainer):
             num_batches, told = -int(agreed[0]), int(agreed[1])
             self._told_together = signal.Signals(told) if told else None
             if num_batches < len(batches):
-                logger.warning("Rank %d has more batches than others, and leaves out the rest.", self._global_rank)
+                logger.warning("Rank %d has more batches than the others, and skips the rest.", self._global_rank)
             if not num_batches:
                 return
             yield batches[:num_batches]
@@ -487,7 +489,7 @@ class ResumableTrainer(Trainer):
         told = self._told_to_stop
         if told is None:
             return
-        self.model.get_metrics(reset=self._trained is not None)  # of a validation that is given up
+        self.model.get_metrics(reset=self._trained is not None)  # of a validation that was interrupted
         if self._checkpointer is not None:
             self._checkpointer.save_checkpoint(self)
         latest = self._latest_checkpoint()
@@ -508,7 +510,7 @@ class ResumableTrainer(Trainer):
     def _refuse_unsound_parameters(self) -> None:
         for name, parameter in self.model.named_parameters():
             if not torch.isfinite(parameter).all():
-                raise self._diverged(f"The parameter {name} isn't finite any more after {self._place()}")
+                raise self._diverged(f"The parameter {name} is no longer finite after {self._place()}")
 
     def _diverged(self, what: str) -> TrainingDiverged:
         rates = ", ".join(sorted({f"{group['lr']:g}" for group in self.optimizer.param_groups}))
@@ -522,12 +524,12 @@ class ResumableTrainer(Trainer):
     # ---- Saving and resuming ----
 
     def get_checkpoint_state(self) -> Optional[TrainerCheckpoint]:
-        """AllenNLP's own state, and under "resume" what else it takes to go on exactly; for the first rank to save,
-        though all have to call.
+        """AllenNLP's own state, and under "resume" what else it takes to resume exactly. The first rank saves it, but
+        all ranks have to call this.
         """
         self._refuse_divergence()
         ranks = [self._rank_state()]
-        if self._distributed and isinstance(self._checkpointer, AtomicCheckpointer):  # others don't call all ranks
+        if self._distributed and isinstance(self._checkpointer, AtomicCheckpointer):  # others don't call on all ranks
             ranks *= self._world_size
             dist.all_gather_object(ranks, ranks[0])
         if not self._primary:
@@ -546,7 +548,7 @@ class ResumableTrainer(Trainer):
         return TrainerCheckpoint(self.model.state_dict(), state)
 
     def _parts(self) -> Dict[str, Any]:
-        """What has a state of its own, by its name in a checkpoint."""
+        """The parts that have their own state, by their names in a checkpoint."""
         parts = {
             "optimizer": self.optimizer,
             "learning_rate_scheduler": self._learning_rate_scheduler,
@@ -570,13 +572,13 @@ class ResumableTrainer(Trainer):
         }
 
     def _rank_state(self) -> Dict[str, Any]:
-        """What each process counts by itself within an epoch."""
+        """What each process counts for itself within an epoch."""
         metrics: Dict[str, Any] = {}
         try:
             metrics = metric_state(self.model)
         except TypeError as error:
             logger.warning(
-                "Recovered from here, the training metrics of this epoch would start from nothing: %s", error
+                "After a recovery from here, the training metrics of this epoch would start from zero: %s", error
             )
         caches = [module.cache.state_dict() for module in _cached(self.model)]
         return {"progress": self._losses.state_dict(), "metric_state": metrics, "caches": caches}
@@ -586,16 +588,18 @@ class ResumableTrainer(Trainer):
         load_metric_state(self.model, state["metric_state"], self.cuda_device)
 
     def _restore(self) -> Optional[Dict[str, Any]]:
-        """Loads the latest checkpoint, if there is one. Returns what is to be taken up after the callbacks' start."""
+        """Loads the latest checkpoint, if there is one. Returns the rest of its state, to be restored after the
+        callbacks have started.
+        """
         checkpoint = None if self._checkpointer is None else self._checkpointer.load_checkpoint()
         if checkpoint is None:
             return None
         model_state, state = checkpoint
         try:
-            # Before there was "resume", the trainer's own state was that of a callback, the first.
+            # Checkpoints of 0.1 have no "resume": the trainer's own state was that of the first callback.
             own = state.get("resume") or state["callbacks"].pop(0)
             if own["seed"] != self._seed:
-                logger.info("Going on with the seed of the checkpoint, %d, in place of %d.", own["seed"], self._seed)
+                logger.info("Continuing with the checkpoint's seed, %d, instead of %d.", own["seed"], self._seed)
             self._seed = own["seed"]
             self.model.load_state_dict(model_state)
             self._metric_tracker.load_state_dict(state["metric_tracker"])
@@ -615,7 +619,7 @@ class ResumableTrainer(Trainer):
             ) from error
 
     def _take_up(self, state: Dict[str, Any]) -> None:
-        """Goes back to where the checkpoint was saved."""
+        """Restores the position at which the checkpoint was saved."""
         self._total_batches_completed = state["total_batches_completed"]
         self._should_validate_this_epoch = state["should_validate_this_epoch"]
         self._is_best = state.get("is_best", self._metric_tracker.is_best_so_far())
@@ -625,13 +629,13 @@ class ResumableTrainer(Trainer):
             self._scaler.load_state_dict(state["grad_scaler"])
         if any(isinstance(callback, TrackEpochCallback) for callback in self._callbacks):
             self.model.epoch = self._epochs_completed  # type: ignore[assignment]
-        ranks = state.get("ranks", [state])  # one, before there was such a list
+        ranks = state.get("ranks", [state])  # 0.1 had one state, not a list
         if len(ranks) == self._world_size:
             self._take_up_rank(ranks[self._global_rank])
         if self._batches_in_epoch_completed and (len(ranks) != self._world_size or "ranks" not in state):
             logger.warning(
-                "The checkpoint after %s is of another version or of %d processes. Training goes on from there, but "
-                "the training metrics of this epoch leave out what came before.",
+                "The checkpoint after %s is of another version or of %d processes. Training continues from there, but "
+                "this epoch's training metrics leave out what came before.",
                 self._place(),
                 len(ranks),
             )

@@ -1,4 +1,6 @@
-"""Vocabulary "elmo::bilm": the words that the biLM's softmax can predict. Its input needs none, being characters."""
+"""Vocabulary "elmo::bilm": the words that the biLM's softmax can predict. Its input is characters and needs no
+vocabulary.
+"""
 
 import logging
 from collections import Counter
@@ -26,13 +28,13 @@ _PLACEHOLDER = "!!!MAXTERMID"  # an entry of the 1B Word vocabulary that bilm-tf
 class BiLmVocabulary(Vocabulary):
     """An AllenNLP vocabulary whose namespace `bilm_words` holds the softmax's classes, and nothing else.
 
-    The namespace isn't a padded one: a word's index is its class, from 0, with `<S>`, `</S>` and `<UNK>` first and
-    then the words from the most frequent to the rarest (equally frequent ones in the order of their characters). So
-    there is no class for padding, the log-uniform sampler can take the index for the rank, and
-    `vocabulary/bilm_words.txt` is a vocabulary file as bilm-tf has it. AllenNLP's own names for padding and unknown
-    words stay as they are, since reloading relies on them.
+    The namespace isn't a padded one: a word's index is its class, from 0, with `<S>`, `</S>` and `<UNK>` first and then
+    the words from the most frequent to the rarest (equally frequent ones in character order). So there is no class for
+    padding, the log-uniform sampler can use the index as the rank, and `vocabulary/bilm_words.txt` is a vocabulary file
+    in bilm-tf's format. AllenNLP's own names for padding and unknown words stay as they are, since reloading relies on
+    them.
 
-    Loaded again, it is as good as a plain `Vocabulary`; `WordIds` looks words up in either.
+    After reloading it is a plain `Vocabulary`; `WordIds` looks words up in either.
     """
 
     @classmethod
@@ -47,11 +49,11 @@ class BiLmVocabulary(Vocabulary):
     ) -> "BiLmVocabulary":
         """What `{"type": "elmo::bilm"}` builds, from one of two sources.
 
-        - `data_path`: a path, a glob or a folder of text, read once. Words seen less than `min_count` times are left
-          out, and of the others the `max_size - 3` most frequent are kept: `max_size` counts `<S>`, `</S>` and
-          `<UNK>` too. All different words are counted in memory, at some 150 bytes each. With a `reader`, an
-          `elmo::bilm` one, it's the text that this reader takes from there, for instance a task's.
-        - `vocab_file`: a bilm-tf vocabulary, one word a line, with the three special ones first.
+        - `data_path`: a path, a glob or a folder of text, read once. Words that occur fewer than `min_count` times are
+          left out, and of the others the `max_size - 3` most frequent are kept: `max_size` counts `<S>`, `</S>` and
+          `<UNK>` too. All distinct words are counted in memory, at some 150 bytes each. With a `reader` of type
+          `elmo::bilm`, the words are those that this reader finds there, for instance in a task's data.
+        - `vocab_file`: a bilm-tf vocabulary, one word per line, with the three special ones first.
         """
         if (data_path is None) == (vocab_file is None):
             raise ConfigurationError(
@@ -62,7 +64,7 @@ class BiLmVocabulary(Vocabulary):
             if min_count != 1 or max_size is not None or reader is not None:
                 raise ConfigurationError(
                     "vocabulary elmo::bilm: min_count, max_size and reader go with data_path; "
-                    "a vocab_file is taken as it is"
+                    "a vocab_file is used as it is"
                 )
             classes = read_vocab_file(vocab_file)
         else:
@@ -94,12 +96,12 @@ def count_words(source: SentenceSource) -> Dict[str, int]:
     for _, words in source.scan("counting words"):
         counts.update(words)
     if not counts:
-        raise ConfigurationError(f"{source.name}: there isn't a single word in it to build a vocabulary of")
+        raise ConfigurationError(f"{source.name}: it has no words to build a vocabulary from")
     return counts
 
 
 def most_frequent(counts: Dict[str, int], min_count: int = 1, max_size: Optional[int] = None) -> List[str]:
-    """The words for a vocabulary of at most `max_size` classes, of which the three special ones aren't given."""
+    """The words for a vocabulary of at most `max_size` classes, without the three special ones."""
     if min_count < 1:
         raise ConfigurationError(f"min_count has to be at least 1, got {min_count}")
     if max_size is not None and max_size <= len(SPECIAL_WORDS):
@@ -114,9 +116,9 @@ def most_frequent(counts: Dict[str, int], min_count: int = 1, max_size: Optional
 
 
 def _is_ordinary(word: str) -> bool:
-    """False for the special words, and for what AllenNLP can't write to a file and read again as it was.
+    """False for the special words, and for words that AllenNLP can't write to a file and read back unchanged.
 
-    Hardly a word from a text file is of the latter kind; a task's tokenizer may well make a token of a carriage return.
+    Text files have hardly any of the latter, but a task's tokenizer may well make a token of a carriage return.
     """
     is_one_word = word.split() == [word] and _NEWLINE_IN_FILES not in word
     has_lone_surrogate = any("\ud800" <= character <= "\udfff" for character in word)
@@ -133,7 +135,7 @@ def read_vocab_file(path: str) -> List[str]:
         if not word or _NEWLINE_IN_FILES in word or "\r" in word:
             raise ConfigurationError(f"{path}:{line_number}: expected one word, got {word!r}")
         if word in line_numbers:
-            raise ConfigurationError(f"{path}:{line_number}: the word {word!r} is already in line {line_numbers[word]}")
+            raise ConfigurationError(f"{path}:{line_number}: the word {word!r} is already on line {line_numbers[word]}")
         line_numbers[word] = line_number
     words = list(line_numbers)
     if sorted(words[: len(SPECIAL_WORDS)]) != sorted(SPECIAL_WORDS):
@@ -145,21 +147,21 @@ def read_vocab_file(path: str) -> List[str]:
 
 
 def _stripped_lines(path: str) -> Iterable[str]:
-    # Unicode's other white space stays: a published vocabulary may have a word of it, and classes go by line number.
+    # Unicode's other white space stays: a published vocabulary may have such a word, and a class is a line number.
     return (line.strip(" \t\r\n") for line in read_lines(path, skip_blank=False))
 
 
 class WordIds:
-    """From a word to its class: an `<UNK>`'s for whatever the vocabulary doesn't have.
+    """Maps a word to its class, which is that of `<UNK>` for words not in the vocabulary.
 
-    The text's own `<S>`, `</S>` and `<UNK>`, should it have any, are those classes too, as in bilm-tf.
+    If the text itself contains `<S>`, `</S>` or `<UNK>`, they are those classes too, as in bilm-tf.
     """
 
     def __init__(self, vocab: Vocabulary, namespace: str = NAMESPACE) -> None:
         if namespace not in vocab.get_namespaces():
             raise ConfigurationError(
                 f"the vocabulary has no namespace {namespace!r}, only {sorted(vocab.get_namespaces())}. "
-                'Have the words counted first: "vocabulary": {"type": "elmo::bilm", "data_path": ...}'
+                'Count the words first: "vocabulary": {"type": "elmo::bilm", "data_path": ...}'
             )
         self._ids = vocab.get_token_to_index_vocabulary(namespace)
         missing = [word for word in SPECIAL_WORDS if word not in self._ids]

@@ -1,7 +1,7 @@
 """DataLoader "elmo::windows": packed windows of two aligned streams, in order, with a length and a position.
 
-As in bilm-tf, a batch has a fixed number of rows, and each row reads on where it stopped in the batch before, so that
-the LSTMs' state can be carried along. A sentence w1 .. wn takes n + 1 positions of a row, the same ones in both
+As in bilm-tf, a batch has a fixed number of rows, and each row continues where it stopped in the previous batch, so
+that the LSTMs' state can be carried along. A sentence w1 .. wn takes n + 1 positions of a row, the same ones in both
 streams:
 
     forward inputs    <S>  w1 .. wn        backward inputs    </S> wn .. w1
@@ -60,20 +60,20 @@ class PackedWindows(DataLoader):
     """Deals the reader's sentences out to `batch_size` rows and cuts these into windows of `num_steps` positions.
 
     A row that runs short takes the next sentence. At the end of an epoch rows run out at different times; they are
-    padded and masked, so that each position of each sentence comes exactly once. A batch is
+    padded and masked, so that each position of each sentence occurs exactly once. A batch is
 
-    - `characters` (num_types, max_characters_per_token): those of the batch's different inputs; entry 0 is padding
+    - `characters` (num_types, max_characters_per_token): those of the batch's distinct inputs; entry 0 is padding
     - `forward_inputs`, `backward_inputs` (batch_size, num_steps): which of these is read at each position
     - `forward_targets`, `backward_targets` (batch_size, num_steps): the classes to predict; 0 where masked
     - `mask` (batch_size, num_steps): False at padding, which only ever follows the last sentence of a row
     - `sentence_starts` (batch_size, num_steps): True at the first position of each sentence, the same for both streams
 
-    With `shuffle` the order is another one in each epoch, given by `seed` and the epoch's number; see `SentenceOrder`
-    for how, in bounded memory, and for `shuffle_buffer`. `prefetch` batches are prepared ahead in a thread, in the
-    same order; 0 does without the thread.
+    With `shuffle` the order differs from epoch to epoch, as given by `seed` and the epoch's number; see `SentenceOrder`
+    for how, in bounded memory, and for `shuffle_buffer`. `prefetch` batches are prepared ahead in a thread, in the same
+    order; 0 uses no thread.
 
-    In a distributed run each process takes its own lines, and those with less to read end on batches that are all
-    mask, so that all have the same number.
+    In a distributed run each process takes its own lines, and those with less to read end with fully masked batches, so
+    that all have the same number.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class PackedWindows(DataLoader):
         self.batch_size = batch_size
         self.num_steps = num_steps
         self.epoch = 0
-        """The number, from 0, of the epoch being read; between two epochs that of the next."""
+        """The number, from 0, of the epoch being read; between two epochs, that of the next."""
         self.rank, self.world_size = 0, 1
         if is_distributed():
             self.rank, self.world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -131,11 +131,11 @@ class PackedWindows(DataLoader):
         self._device = device
 
     def iter_instances(self) -> Iterator[Instance]:
-        """Nothing: there are no instances here, and the vocabulary "elmo::bilm" reads the text itself."""
+        """Yields nothing: there are no instances here, and the vocabulary "elmo::bilm" reads the text itself."""
         return iter(())
 
     def set_position(self, epoch: int, batch: int) -> None:
-        """Lets the next iteration be that of `epoch` from `batch` on, both from 0, without indexing what it skips."""
+        """Makes the next iteration start at `batch` of `epoch`, both counted from 0, without indexing what it skips."""
         if epoch < 0 or batch < 0:
             raise ValueError(f"epochs and batches are counted from 0, got epoch {epoch} and batch {batch}")
         self.epoch = epoch
@@ -143,10 +143,10 @@ class PackedWindows(DataLoader):
         self._is_reading = False
 
     def __len__(self) -> int:
-        """The number of batches of the epoch `self.epoch`, with those that `set_position` skips.
+        """The number of batches of the epoch `self.epoch`, including those that `set_position` skips.
 
-        It depends on the order, since sentences aren't cut to fit: it's found by dealing out the lengths alone. The
-        first time, that takes a pass over the text.
+        It depends on the order, since sentences aren't cut to fit, and is found by dealing out the lengths alone. The
+        first call takes a pass over the text.
         """
         return self._count_batches(self._epoch_order(self.epoch))
 
@@ -248,9 +248,10 @@ class PackedWindows(DataLoader):
 
 
 class Dealer:
-    """Decides which row takes the next sentence: the one that runs short in the earliest batch, of several the first.
+    """Decides which row takes the next sentence: the one that runs short in the earliest batch, or the first of
+    several.
 
-    Only lengths matter, so the same rule serves to deal out sentences and to count the batches they'll make.
+    Only lengths matter, so the same rule deals out sentences and counts the batches they will make.
     """
 
     def __init__(self, num_rows: int, num_steps: int) -> None:
@@ -269,7 +270,7 @@ class Dealer:
         return -(-max(self._row_lengths) // self._num_steps)
 
     def deal(self, num_positions: int) -> Tuple[int, int]:
-        """The row that takes a sentence of so many positions, and where in the row it begins."""
+        """The row that takes a sentence with this many positions, and where in the row it begins."""
         row = self._needs[0][1]
         position = self._row_lengths[row]
         self._row_lengths[row] = position + num_positions
@@ -278,7 +279,7 @@ class Dealer:
 
 
 class PlacedSentence(NamedTuple):
-    """A sentence between its boundaries, and where in its row it begins. It has one position less than tokens."""
+    """A sentence between its boundaries, and where in its row it begins. It has one position fewer than tokens."""
 
     position: int
     tokens: Sequence[Input]
@@ -322,13 +323,13 @@ def _cut(rows: List[Deque[PlacedSentence]], position: int, num_steps: int) -> Li
 
 
 class CharacterTable:
-    """The characters of a batch's tokens as one array; each word type is worked out once, as long as there is room."""
+    """The characters of a batch's tokens as one array; each word type is computed once, while there is room."""
 
     MAX_TYPES = 200_000
 
     def __init__(self, mapping: CharacterMapping) -> None:
         self._mapping = mapping
-        # Rows are kept as bytes: to join them is ten times as fast as to convert tuples, and they take less memory.
+        # Rows are kept as bytes: joining them is ten times as fast as converting tuples, and they take less memory.
         self._padding = _packed([0] * mapping.max_characters_per_token)
         self._rows: Dict[Input, bytes] = {
             _BEGIN: _packed(mapping.begin_sentence_ids),

@@ -56,5 +56,5 @@ def test_averages_of_something_else_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04 cut"])
 def test_a_damaged_file_is_refused_by_name(tmp_path, content):
     (tmp_path / "averages.npz").write_bytes(content)
-    with pytest.raises(ConfigurationError, match="averages.npz can't be read.*remove .* to begin anew"):
+    with pytest.raises(ConfigurationError, match="averages.npz can't be read.*remove .* to start over"):
         AveragesFile(tmp_path, {"text": "x"}).load(SenseAverages({BANK: {"a"}}))

@@ -31,7 +31,7 @@ def test_the_command_writes_both_files(bilm, tmp_path, monkeypatch, capsys):
 
 def test_nothing_is_overwritten_unless_told_to(bilm, tmp_path):
     (tmp_path / "weights.hdf5").write_text("precious")
-    with pytest.raises(ConfigurationError, match=r"weights.hdf5 exists already; give another folder, or --force"):
+    with pytest.raises(ConfigurationError, match=r"weights.hdf5 already exists; give another folder, or --force"):
         bilm_export.export("model.tar.gz", str(tmp_path))
     assert (tmp_path / "weights.hdf5").read_text() == "precious"
     bilm_export.export("model.tar.gz", str(tmp_path), force=True)

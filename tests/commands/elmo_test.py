@@ -150,7 +150,7 @@ def test_a_line_with_too_many_tokens_is_refused_by_number_before_any_work(run, o
     "content, message",
     [
         (None, "can't read .*: No such file or directory"),
-        (b"", "there isn't a single line in it"),
+        (b"", "it has no lines"),
         (b"ok\n\xff\xfe\n", ":2: this line isn't UTF-8"),
         (gzip.compress(b"many words\n" * 1000)[:-20], "the gzip data is cut off or damaged"),
     ],

@@ -68,7 +68,7 @@ def test_text_is_zipped_if_its_name_says_so(run, vocabulary, tmp_path):
     [
         ("a\n\nb\n", "out.hdf5", ":2: this line is blank"),
         ("a\nb c\n", "out.hdf5", ":2: this line holds several words: 'b c'"),
-        ("", "out.hdf5", "there isn't a single word in"),
+        ("", "out.hdf5", "it has no words"),
         (None, "out.hdf5", "No such file"),
         ("a\n", "out.bin", "can't tell in which format to write"),
     ],

@@ -119,13 +119,13 @@ class Page:
     def visible(self, selector: str) -> List[WebElement]:
         shown = []
         for element in self._driver.find_elements(By.CSS_SELECTOR, selector):
-            with contextlib.suppress(StaleElementReferenceException):  # drawn anew meanwhile
+            with contextlib.suppress(StaleElementReferenceException):  # redrawn meanwhile
                 if element.is_displayed():
                     shown.append(element)
         return shown
 
     def texts(self, selector: str) -> List[str]:
-        """Read all at once, since the page may be drawing them anew."""
+        """Read all at once, since the page may be redrawing them."""
         script = """return [...document.querySelectorAll(arguments[0])]
             .filter(element => element.getClientRects().length).map(element => element.innerText.trim())"""
         return self._driver.execute_script(script, selector)

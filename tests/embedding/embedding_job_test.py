@@ -128,7 +128,7 @@ def test_float16_rounds_what_float32_holds(make_job, tmp_path):
 def test_a_number_too_large_for_float16_is_refused(make_job, embedder, monkeypatch):
     huge = numpy.full((3, 1, 16), 1e5, dtype=numpy.float32)
     monkeypatch.setattr(embedder, "embed_sentences", lambda sentences, batch_size: (huge for _ in sentences))
-    with pytest.raises(ConfigurationError, match="line 1 has a number that is too large for float16"):
+    with pytest.raises(ConfigurationError, match="line 1 has a value that is too large for float16"):
         make_job(piece_embedder=PieceEmbedder(float16=True)).run(SENTENCES)
 
 
@@ -230,7 +230,7 @@ def damage(path, kind):
 def test_a_damaged_file_is_named_and_what_to_do(make_job, name, kind):
     job = interrupt(make_job)
     damage(job.partial_folder / name, kind)
-    with pytest.raises(ConfigurationError, match=f"out.hdf5.partial/{name}.* (to start anew|--resume)"):
+    with pytest.raises(ConfigurationError, match=f"out.hdf5.partial/{name}.* (to start over|--resume)"):
         make_job().run(SENTENCES, resume=True)
     assert job.partial_folder.exists()
 
@@ -243,14 +243,14 @@ def test_a_number_that_changed_among_the_vectors_is_noticed(make_job):
     with open(path, "r+b") as file:
         file.seek(place)
         file.write(bytes(4))
-    with pytest.raises(ConfigurationError, match="out.hdf5.partial/vectors.hdf5 is damaged .* to start anew"):
+    with pytest.raises(ConfigurationError, match="out.hdf5.partial/vectors.hdf5 is damaged .* to start over"):
         make_job().run(SENTENCES, resume=True)
 
 
 def test_a_record_without_what_it_should_hold_is_damaged(make_job):
     job = interrupt(make_job)
     job._record.save(num_lines=12)
-    with pytest.raises(ConfigurationError, match="progress.npz can't be read .*text.* to start anew"):
+    with pytest.raises(ConfigurationError, match="progress.npz can't be read .*text.* to start over"):
         make_job().run(SENTENCES, resume=True)
 
 
@@ -380,7 +380,7 @@ def test_impossible_settings_are_refused(make_job, arguments, message):
 
 
 def test_an_empty_text_is_refused(make_job, tmp_path):
-    with pytest.raises(ConfigurationError, match="isn't a single line"):
+    with pytest.raises(ConfigurationError, match="the text has no lines"):
         make_job().run([])
     assert list(tmp_path.iterdir()) == []
 

@@ -65,7 +65,7 @@ def test_a_repeated_sentence_is_stored_once_under_its_own_key(output):
         (["a/b", "a"], "line 2 .* it is the beginning of another line's path"),
         (["a//b", "a/b"], "line 2 .* the same path as 'a/b'"),
         (["a/b", "a//b"], "line 2 .* the same path as 'a/b'"),
-        (["."], "line 1 .* no name to HDF5"),
+        (["."], "line 1 .* isn't a name in HDF5"),
         (["sentence_to_index"], "line 1 .* the index has this name"),
     ],
 )

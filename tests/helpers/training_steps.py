@@ -1,7 +1,7 @@
 """A training step of each experiment in fixtures/, counted on a pretend GPU.
 
 `budgets.json` says how many launches and waits a step may have, and where. tests/gpu_test.py holds steps against it;
-`python tests/helpers/training_steps.py` writes it anew, to be looked at before it is committed.
+`python tests/helpers/training_steps.py` writes it again, to be looked at before it is committed.
 """
 
 import json

@@ -63,7 +63,7 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path):
 
 @pytest.mark.parametrize(
     "name, message",
-    [("missing.txt", "missing.txt: no such file"), ("*.missing", "no file matches"), ("", "no files right in it")],
+    [("missing.txt", "missing.txt: no such file"), ("*.missing", "no file matches"), ("", "no files directly in it")],
 )
 def test_a_path_without_text_is_refused_by_name(tmp_path, name, message):
     with pytest.raises(ConfigurationError, match=message):
@@ -85,7 +85,7 @@ def test_a_shard_named_twice_is_refused(tmp_path):
 @pytest.mark.parametrize("use", [lambda source: source.sentences(), lambda source: source.lengths()])
 def test_a_corpus_without_sentences_is_refused_by_name(tmp_path, use):
     source = TextFiles(write(tmp_path / "blank.txt", "\n \n"))
-    with pytest.raises(ConfigurationError, match="blank.txt: there isn't a single sentence"):
+    with pytest.raises(ConfigurationError, match="blank.txt: it has no sentences"):
         list(use(source))
 
 

@@ -138,13 +138,13 @@ def test_a_field_that_is_no_text_is_refused_and_those_that_are_get_named(task_fi
 
 
 def test_fields_without_a_task_reader_are_refused():
-    with pytest.raises(ConfigurationError, match="there is none"):
+    with pytest.raises(ConfigurationError, match="no task_reader is given"):
         BiLmReader(fields=["question"])
 
 
 def test_a_task_without_instances_is_refused(tmp_path):
     (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(ConfigurationError, match="empty.txt: there isn't a single sentence"):
+    with pytest.raises(ConfigurationError, match="empty.txt: it has no sentences"):
         list(BiLmReader(task_reader=TaskReader()).sentences(str(tmp_path / "empty.txt")))
 
 

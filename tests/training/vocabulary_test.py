@@ -57,7 +57,7 @@ def test_limits_that_leave_no_word_are_refused(corpus, params, message):
 
 def test_a_corpus_without_words_is_refused(tmp_path):
     (tmp_path / "blank.txt").write_text("\n\n")
-    with pytest.raises(ConfigurationError, match="blank.txt: there isn't a single word"):
+    with pytest.raises(ConfigurationError, match="blank.txt: it has no words"):
         build(data_path=str(tmp_path / "blank.txt"))
 
 
@@ -141,7 +141,7 @@ def test_a_bilm_tf_file_keeps_its_order(tmp_path):
         ("", "starts with nothing"),
         ("the\n<S>\n</S>\n<UNK>\n", "starts with the, <S>, </S>"),
         ("<S>\n</S>\n<UNK>\na\n\nb\n", "vocab.txt:5: expected one word, got ''"),
-        ("<S>\n</S>\n<UNK>\na\nb\na\n", "vocab.txt:6: the word 'a' is already in line 4"),
+        ("<S>\n</S>\n<UNK>\na\nb\na\n", "vocab.txt:6: the word 'a' is already on line 4"),
     ],
 )
 def test_what_is_no_bilm_tf_file_is_refused_with_file_and_line(tmp_path, text, message):
@@ -151,7 +151,7 @@ def test_what_is_no_bilm_tf_file_is_refused_with_file_and_line(tmp_path, text, m
 
 
 def test_limits_do_not_go_with_a_vocab_file(tmp_path):
-    with pytest.raises(ConfigurationError, match="a vocab_file is taken as it is"):
+    with pytest.raises(ConfigurationError, match="a vocab_file is used as it is"):
         build(vocab_file=str(tmp_path / "vocab.txt"), max_size=10)
 
 

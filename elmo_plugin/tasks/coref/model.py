@@ -78,7 +78,7 @@ class CoreferenceResolver(TaskModel):
     Differs from Lee et al. in:
     - One dropout mask a document for the values of the features, where they draw one a pair: a feature's share of the
       first layer is computed once a value.
-    - The dropout mask of a span's width is drawn anew for the pairs: the spans that are kept are embedded again.
+    - The dropout mask of a span's width is drawn again for the pairs: the spans that are kept are embedded again.
     - The biases of the feed-forwards and the CNN start as torch has it or at 0; theirs start at random within Glorot's
       bounds, which is TensorFlow's default for any variable.
 
