@@ -278,7 +278,7 @@ def test_errors_are_sentences_and_the_page_goes_on(page):
     page.type("Hypothesis", "A dog runs.")
     page.compute("entailment")
     page.open_tab("Semantic roles")
-    page.type("Predicates, with spaces between; empty: the model's predicate finder", "flies")
+    page.type("Predicates, separated by spaces; if empty, the model finds them", "flies")
     page.compute("The predicate 'flies' isn't one of the tokens")
     assert not any("Traceback" in text for text in page.texts("body"))
 

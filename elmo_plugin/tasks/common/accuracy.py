@@ -8,12 +8,12 @@ from allennlp.training.metrics import Metric
 
 
 class Accuracy(Metric):
-    """AllenNLP's `categorical_accuracy`, which on a GPU makes the host wait twice a batch, counted where the labels are
-    and read when it is asked for.
+    """AllenNLP's `categorical_accuracy`, which on a GPU makes the host wait twice per batch; this one counts on the
+    labels' device, and is read when it is asked for.
     """
 
     supports_distributed = True
-    _counts: torch.Tensor  # of labels that were right and that were wrong
+    _counts: torch.Tensor  # the numbers of right and of wrong labels
 
     def __init__(self) -> None:
         self.reset()

@@ -1,4 +1,4 @@
-"""Files with a word a line, its properties in columns, and a blank line after each sentence."""
+"""Files with one word per line, its properties in columns, and a blank line after each sentence."""
 
 import re
 from typing import List
@@ -9,5 +9,5 @@ _BETWEEN_COLUMNS = re.compile(r"[ \t]+")
 
 def split_columns(line: str) -> List[str]:
     """The columns of a line, which spaces or tabs separate. A blank line has none."""
-    # A line of other white space alone is blank, too: no word stands without a property.
+    # A line of nothing but other white space is blank, too: every word has a property.
     return _BETWEEN_COLUMNS.split(line.strip(" \t\r\n")) if line.strip() else []

@@ -9,8 +9,8 @@ SUFFIXES = ("gold_conll", "gold_conll.gz")
 
 
 def find_files(path: str) -> List[str]:
-    """A file itself; of a folder, all `*gold_conll` files, gzipped or not, in it and below it, in order. An address
-    stands for itself.
+    """A file is itself; a folder is all `*gold_conll` files in it and below it, gzipped or not, in order; a URL is
+    itself.
     """
     if "://" in path or Path(path).is_file():
         return [path]

@@ -58,10 +58,10 @@ def viterbi(emissions: torch.Tensor, mask: torch.Tensor, transitions: Transition
     end. The loop is over the steps, never over the rows. Among sequences that score the same, which one is given isn't
     specified.
 
-    Raises ValueError where a row has no sequence that is allowed.
+    Raises ValueError if a row has no allowed sequence.
     """
     transitions = transitions.to(emissions)
-    # By tag before in the last dimension, where a maximum is found fastest. Shape: (num_tags, num_tags)
+    # The previous tag is the last dimension, where a maximum is found fastest. Shape: (num_tags, num_tags)
     between = transitions.between.t().contiguous()
     # For each step (batch_size, num_tags): the best score of a sequence up to there that ends in the tag
     scores = [transitions.start + emissions[:, 0]]
@@ -82,8 +82,8 @@ def _trace_back(
 ) -> torch.Tensor:
     """The sequences that end in `last_tag_ids`, (batch_size, length).
 
-    Where a tag was reached from is worked out here, for the tags of the best sequences alone: to keep it for every tag
-    on the way costs several times as much as the scores themselves.
+    Where a tag was reached from is computed here, only for the tags of the best sequences: keeping it for every tag
+    would cost several times as much as the scores themselves.
     """
     tag_ids = [last_tag_ids]
     for step in range(len(scores) - 1, 0, -1):
@@ -96,7 +96,7 @@ def _trace_back(
 def _check_vocabulary(scheme: str, tags: Set[str]) -> None:
     """Refuses tags of another scheme, and those without which no sequence could be allowed."""
     if "O" not in tags:
-        raise ConfigurationError(f"the tags have no 'O', so that some sentences could have none: {sorted(tags)}")
+        raise ConfigurationError(f"the tags have no 'O', so some sentences could have no tags: {sorted(tags)}")
     for tag in sorted(tags):
         try:
             prefix, type_ = parse_tag(tag, scheme)

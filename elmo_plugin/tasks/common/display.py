@@ -1,4 +1,6 @@
-"""How a task's predictions look to a reader, in terms that any page can draw: the predictor says it of its own task."""
+"""How a task's predictions are shown to a reader, in terms that any page can draw. Each task's predictor describes its
+own.
+"""
 
 from typing import ClassVar, Dict, List, NamedTuple, Optional, Sequence, Union
 
@@ -23,7 +25,7 @@ class Mark(NamedTuple):
 
 
 class MarkedText(NamedTuple):
-    """A text with marks, which may lie within each other."""
+    """A text with marks, which may be nested."""
 
     title: str
     text: str
@@ -51,12 +53,12 @@ class DisplayedPredictor:
     examples: ClassVar[Sequence[JsonDict]]
 
     def display(self, output: JsonDict) -> List[Display]:
-        """The parts of an output, in the order in which they are read."""
+        """The parts of an output, in reading order."""
         raise NotImplementedError
 
 
 def marks_of(spans: Sequence[JsonDict]) -> List[Mark]:
-    """The marks of what predictors give as `{"start": 0, "end": 9, "type": "PER", ...}`."""
+    """The marks for what predictors return as `{"start": 0, "end": 9, "type": "PER", ...}`."""
     return [Mark(span["start"], span["end"], span["type"]) for span in spans]
 
 

@@ -3,8 +3,8 @@
     {"model": {"type": "elmo::ensemble", "archives": ["runs/a/model.tar.gz", "runs/b/model.tar.gz"]},
      "trainer": {"type": "no_op"}, ...}
 
-Trained by AllenNLP's `no_op` trainer, it becomes an archive like any other, which no longer needs those it was made of.
-training_configs/ensemble.jsonnet is the whole config.
+Trained by AllenNLP's `no_op` trainer, it becomes an archive like any other, which no longer needs those it was made
+from. training_configs/ensemble.jsonnet is the whole config.
 
 An archive's weights.th holds the members' weights, but its config.json only says where the members once were. So the
 ensemble leaves a record of how to build them in the run's `vocabulary/` folder, which AllenNLP puts into the archive:
@@ -32,12 +32,12 @@ from elmo_plugin.text.word_vectors import TABLES_FOLDER, WordVectors
 
 RECORD_NAME = ".ensemble_members.json"
 _LOCK_NAME = ".lock"
-# In the order in which they are looked for: an archive's, the best of a run, a checkpoint of a run.
+# In the order of preference: an archive's, a run's best, a run's checkpoint.
 _SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
 
 
 class _Recipe(NamedTuple):
-    """What it takes, beside a vocabulary and weights, to build a member."""
+    """What it takes to build a member, apart from a vocabulary and weights."""
 
     model: Dict[str, Any]  # the `model` section of the member's config
     files: Dict[str, str]  # the dot-files of the member's vocabulary folder, by name
@@ -51,7 +51,7 @@ class _Member(NamedTuple):
 
 @Model.register("elmo::ensemble", constructor="from_archives")
 class Ensemble(Model):
-    """Several models of one task, any `TaskModel`: they score jointly, and one decodes what comes of it.
+    """Several models of one task, any `TaskModel`: they score jointly, and one of them decodes the result.
 
     There is no loss: an ensemble isn't trained.
     """
@@ -60,7 +60,7 @@ class Ensemble(Model):
 
     def __init__(self, vocab: Vocabulary, members: Sequence[Model], serialization_dir: Optional[str] = None) -> None:
         super().__init__(vocab, serialization_dir=serialization_dir)
-        self.members: Any = torch.nn.ModuleList(members)  # Any, since ModuleList is of modules that may be anything
+        self.members: Any = torch.nn.ModuleList(members)  # Any, since ModuleList doesn't say what its modules are
 
     @classmethod
     def from_archives(
@@ -71,7 +71,7 @@ class Ensemble(Model):
         if folder is not None and _record_file(folder).is_file() and (weights_file := _saved_weights(folder)):
             recipes = [_Recipe(**recipe) for recipe in json.loads(_record_file(folder).read_text(encoding="utf-8"))]
             ensemble = cls(vocab, [_rebuild(recipe, vocab, weights_file) for recipe in recipes], serialization_dir)
-            # AllenNLP loads them too where it loads an archive, but not where it goes on with a run.
+            # AllenNLP loads them too where it loads an archive, but not where it resumes a run.
             ensemble.load_state_dict(torch.load(weights_file, map_location="cpu", weights_only=True))
             _share_equal_parameters(ensemble.members)
             return ensemble
@@ -99,7 +99,7 @@ class Ensemble(Model):
 
 @Predictor.register("elmo::ensemble", constructor="of_members")
 class EnsemblePredictor(Predictor):
-    """The predictor of the ensemble's task: for each task the input and output of a single model."""
+    """The predictor of the ensemble's task: input and output are those of a single model."""
 
     @classmethod
     def of_members(cls, model: Ensemble, dataset_reader: DatasetReader, **kwargs: Any) -> Predictor:
@@ -173,7 +173,7 @@ def _check_one_vocabulary(members: List[_Member], vocab: Vocabulary) -> None:
             )
     if difference := _difference(first.model.vocab, vocab):
         raise ConfigurationError(
-            f"the vocabulary of {first.archive_file} isn't that of this run: {difference}. Take it over by "
+            f"the vocabulary of {first.archive_file} isn't that of this run: {difference}. Use it with "
             f'"vocabulary": {{"type": "from_files", "directory": "{first.archive_file}"}} in the config'
         )
 
@@ -185,11 +185,11 @@ def _difference(left: Vocabulary, right: Vocabulary) -> Optional[str]:
         if left_tokens == right_tokens:
             continue
         if len(left_tokens) != len(right_tokens):
-            sizes = f"{len(left_tokens)} entries in the one and {len(right_tokens)} in the other"
+            sizes = f"{len(left_tokens)} entries in one and {len(right_tokens)} in the other"
             return f"the namespace {namespace!r} has {sizes}"
         index = next(index for index in sorted(left_tokens) if left_tokens[index] != right_tokens.get(index))
         return (
-            f"entry {index} of the namespace {namespace!r} is {left_tokens[index]!r} in the one and "
+            f"entry {index} of the namespace {namespace!r} is {left_tokens[index]!r} in one and "
             f"{right_tokens.get(index)!r} in the other"
         )
     return None
@@ -209,7 +209,7 @@ def _saved_weights(folder: Path) -> Optional[Path]:
 class _WriteRecord:
     """Writes how to build the members into the run's folder when their weights are first saved.
 
-    Not earlier: AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
+    Not earlier, because AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
     """
 
     def __init__(self, folder: Path, recipes: List[_Recipe]) -> None:

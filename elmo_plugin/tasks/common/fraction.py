@@ -16,13 +16,13 @@ class FractionReader(DatasetReader):
 
         {"type": "elmo::fraction", "reader": {"type": "elmo::snli", ...}, "fraction": 0.01, "seed": 0}
 
-    Each instance has a number in [0, 1) of its own, a hash of the seed and of its place in the file, and is kept if
-    that is below `fraction`. So the choice needs no second pass, is the same on any machine, and is nested: the 1 % is
-    inside the 10 %. How many are kept is the given fraction on average. The inner reader's `max_instances` cuts before
-    the choice, this one's after it.
+    Each instance has a number in [0, 1), a hash of the seed and of its position in the file, and is kept if that is
+    below `fraction`. So the choice needs no second pass, is the same on any machine, and is nested: the 1 % is inside
+    the 10 %. How many are kept is the given fraction on average. The inner reader's `max_instances` cuts before the
+    choice, this one's after it.
 
-    Every process reads all of the file, since an instance's place must not depend on how many processes there are;
-    what is kept is then shared out among ranks and workers here, and the inner reader is told nothing of them.
+    Every process reads all of the file, since an instance's position must not depend on how many processes there are;
+    what is kept is then distributed among ranks and workers here, and the inner reader knows nothing about them.
     """
 
     def __init__(self, reader: DatasetReader, fraction: float, seed: int = 0, **kwargs) -> None:
@@ -61,7 +61,7 @@ class FractionReader(DatasetReader):
             )
 
     def _share(self, instances: Iterable[Item]) -> Iterator[Item]:
-        """What falls to this rank and worker. As `shard_iterable`, which knows no rank in a worker that was spawned."""
+        """This rank's and worker's share. Like `shard_iterable`, which doesn't know the rank in a spawned worker."""
         share = iter(instances)
         distributed, worker = self.get_distributed_info(), self.get_worker_info()
         if distributed is not None:

@@ -28,10 +28,10 @@ class KnownLabelField(LabelField):
 
 
 class TagField(SequenceLabelField):
-    """Tags, of which some may be new: in test data there are labels too rare to be in training data.
+    """Tags, some of which may be new: test data have labels too rare to be in training data.
 
-    A model can't predict such a tag and has no loss for it, but what it misses is to be counted: gold tags go to a
-    model by name, in its metadata, too.
+    A model can't predict such a tag and has no loss for it, but missing it has to count: so gold tags also go to a
+    model by name, in its metadata.
     """
 
     __slots__: List[str] = []

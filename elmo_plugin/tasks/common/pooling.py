@@ -1,4 +1,4 @@
-"""From one vector a token to one vector a text. Padding never counts, and a text without tokens gives zeros."""
+"""From one vector per token to one vector per text. Padding never counts, and a text without tokens gives zeros."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What predictors share that write JSON or, for the official scorer of their task, its columns."""
+"""What is shared by predictors that write JSON or, for their task's official scorer, columns."""
 
 from typing import List
 
@@ -11,7 +11,7 @@ OUTPUT_FORMATS = ("json", "conll")
 
 
 class ConllPredictor(Predictor):
-    """`output_format` "json" or "conll"; the latter is `format_conll` of each output, in place of a line of JSON."""
+    """`output_format` "json" or "conll"; the latter is `format_conll` of each output instead of a line of JSON."""
 
     def __init__(
         self, model: Model, dataset_reader: DatasetReader, frozen: bool = True, output_format: str = "json"
@@ -22,7 +22,7 @@ class ConllPredictor(Predictor):
         self._output_format = output_format
 
     def complete(self, output: JsonDict, instance: Instance) -> JsonDict:
-        """The model's output and what can be told from it and the instance."""
+        """The model's output, with what follows from it and the instance."""
         raise NotImplementedError
 
     def format_conll(self, output: JsonDict) -> str:

@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 
 def of_all_processes(counts: T) -> List[T]:
-    """What each process has counted; its own alone where there is but one. Processes may have met different labels, so
-    that no tensor would do.
+    """What each process has counted; only its own if there is just one. Processes may have seen different labels, so a
+    tensor won't do.
     """
     if not is_distributed():
         return [counts]

@@ -9,7 +9,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 
 class LongestFirst(NamedTuple):
-    """A batch's rows in the order of their lengths, as packed sequences have them."""
+    """A batch's rows in the order of their lengths, as in packed sequences."""
 
     lengths: torch.Tensor  # (batch_size,), on the host, the largest first
     order: torch.Tensor  # (batch_size,), the rows in that order
@@ -19,12 +19,12 @@ class LongestFirst(NamedTuple):
     def of(cls, mask: torch.Tensor, lengths: Optional[Sequence[int]] = None) -> "LongestFirst":
         """For a mask, (batch_size, num_tokens), with a row's padding at its end.
 
-        The host has to know the lengths, and waits for a GPU to tell unless they are given. All who ask for the same
-        mask get the same answer, so that it waits once a batch, not once a layer.
+        The host has to know the lengths, and waits for a GPU unless they are given. All callers with the same mask get
+        the same answer, so that it waits once per batch, not once per layer.
         """
         if mask not in _longest_first:
             on_host = mask.sum(dim=1).cpu() if lengths is None else torch.tensor(lengths)
-            # A row without tokens counts as one of a single token, which the mask then takes out.
+            # A row without tokens counts as having one token, which the mask then removes.
             in_order, order = on_host.clamp(min=1).sort(descending=True, stable=True)
             rows = torch.stack([order, order.argsort()]).to(mask.device, non_blocking=True)
             _longest_first[mask] = cls(in_order, *rows)
@@ -46,7 +46,7 @@ class RecurrentEncoder(Seq2SeqEncoder):
 
     AllenNLP packs a batch, as is best on a GPU. On a CPU, torch takes the steps out of packed sentences one by one, and
     its backward pass fills a matrix as large as all of them for each. Here they stay padded on a CPU, and a backward
-    LSTM reads its sentences turned round; benchmarks/task_encoders.py compares the two. Padding may only be at the end.
+    LSTM reads reversed sentences; benchmarks/task_encoders.py compares the two. Padding may only be at the end.
     """
 
     _layers: type
@@ -84,7 +84,7 @@ class RecurrentEncoder(Seq2SeqEncoder):
         return rows.pad(outputs, inputs.size(1))
 
     def _padded(self, inputs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        # Not a number at padding would spoil the weights' gradients, by way of steps that count for nothing.
+        # A nan at padding would spoil the weights' gradients, through steps that count for nothing.
         steps = inputs.masked_fill(~mask.unsqueeze(-1), 0.0).transpose(0, 1)
         turned = turned_round(mask.sum(dim=1), len(steps)) if self._module.bidirectional else None
         for layer in range(self._module.num_layers):
@@ -124,7 +124,7 @@ class GruEncoder(RecurrentEncoder):
 
 
 def turned_round(lengths: torch.Tensor, num_tokens: int) -> torch.Tensor:
-    """For each place, (num_tokens, batch_size), the one it changes with when sentences are turned round."""
+    """For each position, (num_tokens, batch_size), the one it is swapped with when sentences are reversed."""
     places = torch.arange(num_tokens, device=lengths.device).unsqueeze(1)
     turned = lengths - 1 - places
     return torch.where(turned < 0, places, turned)

@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 class TagError(ValueError):
-    """A tag that its scheme doesn't allow where it stands: at `index` in its sentence."""
+    """A tag that its scheme doesn't allow at its position, `index` in its sentence."""
 
     def __init__(self, message: str, index: int = 0) -> None:
         super().__init__(message)
@@ -49,17 +49,18 @@ def parse_tag(tag: str, scheme: str = "BIOUL") -> Tuple[str, str]:
 
 
 def tags_to_spans(tags: Sequence[str], scheme: str) -> List[Span]:
-    """The spans that `tags` denote. Raises TagError at the first that `scheme` doesn't write where it stands.
+    """The spans that `tags` denote. Raises TagError at the first one that `scheme` doesn't allow there.
 
     For the lenient reading of tags that a person or a model may have got wrong, see `chunks`.
     """
     for index, expected in irregular_tags(tags, scheme):
-        raise TagError(f"{tags[index]!r} stands where {scheme} has {expected!r}", index)
+        raise TagError(f"{tags[index]!r} is where {scheme} has {expected!r}", index)
     return chunks(tags)
 
 
 def irregular_tags(tags: Sequence[str], scheme: str) -> List[Tuple[int, str]]:
-    """The places where `tags` aren't those that `scheme` has for their `chunks`, each with the tag that it has there.
+    """The positions where `tags` aren't those that `scheme` has for their `chunks`, each with the tag that it has
+    there.
 
     Raises TagError at a tag that isn't one of the scheme's anywhere.
     """

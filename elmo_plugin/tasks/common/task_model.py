@@ -23,11 +23,11 @@ class TaskModel(Model):
       there are gold labels;
     - `loss(scores, **tensors)` is what training minimises, or None without gold labels.
 
-    `placements` are the spots that the model has for contextual vectors; a `text_embedder` that places them elsewhere
-    is refused. A subclass sets `metric`.
+    `placements` are the places the model has for contextual vectors; a `text_embedder` that places them elsewhere is
+    refused. A subclass sets `metric`.
 
     `training_metrics`: decode each batch of the training data, too, and report its metrics beside the loss. It takes
-    time, and on a GPU waiting; so not by default, but where decoding is next to nothing.
+    time, and on a GPU the host waits, so it is off by default, except where decoding costs next to nothing.
     """
 
     placements: Tuple[str, ...] = ("input", "output")
@@ -66,10 +66,11 @@ class TaskModel(Model):
 
     @classmethod
     def joint_scores(cls, members: Sequence[Any], *args: Any, **tensors: Any) -> Scores:
-        """What several models of the task score together, for any of them to decode: the mean of what is of floating
-        point (probabilities; emissions and transitions of a CRF), and the first one's of the rest.
+        """The joint scores of several models of the task, for any of them to decode: the mean of all floating-point
+        scores (probabilities; a CRF's emissions and transitions), and the first model's of the rest.
 
-        A task overrides this where what is scored depends on an earlier choice, which has to be made once for all.
+        A task overrides this where what is scored depends on an earlier choice, which has to be made once for all
+        models.
         """
         of_members = [member.scores(*args, **tensors) for member in members]
         return {name: _mean([scores[name] for scores in of_members]) for name in of_members[0]}
@@ -80,7 +81,7 @@ class TaskModel(Model):
 
 
 class Classifier(TaskModel):
-    """A task with one label for each input: `scores` has `logits` and `probabilities`, (batch_size, num_labels)."""
+    """A task with one label per input: `scores` has `logits` and `probabilities`, (batch_size, num_labels)."""
 
     decodes_in_training = True
 
@@ -117,7 +118,7 @@ class Classifier(TaskModel):
 
 
 class Tagger(TaskModel):
-    """A task with a tag for each token; `tags` are their names by id."""
+    """A task with one tag per token; `tags` are their names by id."""
 
     def __init__(
         self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, label_namespace: str = "labels", **kwargs: Any
@@ -137,7 +138,7 @@ class Tagger(TaskModel):
 
 
 def copy_from(metadata: Optional[Sequence[Dict[str, Any]]], *names: str) -> Dict[str, List[Any]]:
-    """What the output repeats of a batch's metadata: a list for each name. Without metadata, nothing."""
+    """What the output repeats of a batch's metadata: a list for each name, or nothing without metadata."""
     return {} if metadata is None else {name: [each[name] for each in metadata] for name in names}
 
 

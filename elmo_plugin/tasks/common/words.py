@@ -1,4 +1,4 @@
-"""Texts that may come as words."""
+"""Texts that may be given as words."""
 
 from typing import Any, List, Sequence
 

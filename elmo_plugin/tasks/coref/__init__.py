@@ -1,4 +1,4 @@
-"""Coreference resolution: which phrases of a document speak of the same thing?"""
+"""Coreference resolution: which phrases of a document refer to the same thing?"""
 
 from elmo_plugin.tasks.coref.lstm import CoupledLstm
 from elmo_plugin.tasks.coref.metrics import CoreferenceMetric

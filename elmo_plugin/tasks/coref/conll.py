@@ -6,9 +6,8 @@
 
     #end document
 
-A mention of the cluster 0 opens with `(0` and closes with `0)`; one of a single word is `(0)`. Those of several
-mentions at a word are separated by `|`, and a word with none has `-` (in some files `_` or `*`). A blank line ends a
-sentence.
+A mention of the cluster 0 opens with `(0` and closes with `0)`; one of a single word is `(0)`. Several brackets at one
+word are separated by `|`, and a word with none has `-` (in some files `_` or `*`). A blank line ends a sentence.
 """
 
 import re
@@ -48,11 +47,11 @@ class Document:
     part: int = 0
     sentences: List[List[str]] = field(default_factory=list)
     speakers: List[List[str]] = field(default_factory=list)  # of each word
-    clusters: Clusters = field(default_factory=list)  # in the order in which the official scorer meets them
+    clusters: Clusters = field(default_factory=list)  # in the order in which the official scorer finds them
 
 
 def read_documents(file_path: str, encoding: str = "utf-8") -> Iterator[Document]:
-    """The documents of a plain or gzipped file. What is wrong with it is an error that names the line."""
+    """The documents of a plain or gzipped file. Errors name the line."""
     parser: Optional[_Parser] = None
     line_number = 0
     for line_number, line in numbered_lines(file_path, skip_blank=False, encoding=encoding):
@@ -116,7 +115,7 @@ class _Parser:
         self._document = Document(match["id"], int(match["part"] or 0))
         self._num_words = 0
         self._in_sentence = False
-        # By cluster: the words at which mentions opened that are still open, with the places of those brackets.
+        # By cluster: the words where mentions that are still open began, with the places of their brackets.
         self._open: Dict[str, List[Tuple[int, str]]] = defaultdict(list)
         self._mentions: Dict[str, List[Mention]] = {}
 
@@ -139,7 +138,7 @@ class _Parser:
         self._document.speakers[-1].append(columns[_SPEAKER_COLUMN] if has_speaker else NO_SPEAKER)
         if columns[-1] not in NO_MENTION:
             brackets = [_parse_bracket(bracket, place) for bracket in columns[-1].split("|")]
-            # The official scorer looks at mentions of one word first, and it matters which cluster it met last.
+            # The official scorer looks at one-word mentions first, and it matters which cluster it found last.
             for bracket in sorted(brackets, key=lambda bracket: bracket["close"] is None):
                 self._mentions.setdefault(bracket["cluster"], [])
             for bracket in brackets:
@@ -153,7 +152,7 @@ class _Parser:
         if match["close"]:
             if not self._open[cluster]:
                 raise ConfigurationError(f"{place}: {match[0]!r} closes a mention of {cluster} that was never opened")
-            # Of two open mentions of a cluster, the one that opened last closes first, as in the official scorer.
+            # Of two open mentions of a cluster, the last to open is the first to close, as in the official scorer.
             first, _ = self._open[cluster].pop()
             self._mentions[cluster].append(Mention(first, self._num_words))
 

@@ -20,15 +20,15 @@ class CoupledLstm(Seq2SeqEncoder):
     The first states are learnt. z is a dropout mask on the state, the same at all steps of a sentence. As in their
     code, each gate's matrix starts orthogonal, and biases and first states uniform within Glorot's bounds.
 
-    The directions run side by side, the backward one over sentences turned round, and what doesn't depend on the state
-    is computed for all steps at once. Padding may only be at the end.
+    The directions run side by side, the backward one over reversed sentences, and what doesn't depend on the state is
+    computed for all steps at once. Padding may only be at the end.
     """
 
     def __init__(self, input_size: int, hidden_size: int, recurrent_dropout: float = 0.0) -> None:
         super().__init__(stateful=False)
         self._input_size, self._hidden_size = input_size, hidden_size
         self.recurrent_dropout = recurrent_dropout
-        # Of both directions; the columns are the gates i, o and g.
+        # For both directions; the columns are the gates i, o and g.
         self.input_weight = torch.nn.Parameter(torch.empty(2, input_size, 3 * hidden_size))
         self.state_weight = torch.nn.Parameter(torch.empty(2, hidden_size, 3 * hidden_size))
         self.bias = torch.nn.Parameter(torch.empty(2, 1, 3 * hidden_size))
@@ -64,7 +64,7 @@ class CoupledLstm(Seq2SeqEncoder):
         both = torch.stack([steps, gather_steps(steps, turned)]).flatten(1, 2)
         # Shape: (2, num_tokens, batch_size, 3 * hidden_size)
         projected = torch.baddbmm(self.bias, both, self.input_weight).unflatten(1, steps.shape[:2])
-        # In mixed precision, too, the recurrence is in the precision of the weights.
+        # Even in mixed precision the recurrence is in the precision of the weights.
         with torch.autocast(projected.device.type, enabled=False):
             forward, backward = self._run(projected.to(self.state_weight.dtype))
         outputs = torch.cat([forward, gather_steps(backward, turned)], dim=-1).transpose(0, 1)

@@ -4,8 +4,8 @@ Mentions are compared by their words. Mentions that only one side has count agai
 clusters of one mention count where there are any (MUC has no links in them). The sums of all documents make the scores
 of a corpus.
 
-A gold mention may be in several clusters, or twice in one: it counts as often as it is there, but where a predicted
-mention looks for its gold cluster, that is the last. A prediction of it counts once, in the first cluster that has it.
+A gold mention may be in several clusters, or twice in one: it counts as often as it occurs, but the gold cluster of a
+predicted mention is the last one. A prediction of it counts once, in the first cluster that has it.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ class Tally:
 
 
 def muc(gold: Clusters, predicted: Clusters) -> Tally:
-    """Vilain et al. (1995): of the links that it takes to hold a cluster together, those that the others have."""
+    """Vilain et al. (1995): the links that hold a cluster together which the other side has, too."""
     num_common = sum(number - 1 for cluster in _gold_clusters_met(gold, predicted) for number in cluster.values())
     return Tally(num_common, _num_links(gold), num_common, _num_links(predicted))
 
@@ -78,7 +78,7 @@ METRICS = {"muc": muc, "b_cubed": b_cubed, "ceaf_e": ceaf_e}
 
 
 class CoreferenceCounts:
-    """What is counted in documents of gold and predicted clusters."""
+    """What is counted over documents with gold and predicted clusters."""
 
     def __init__(self) -> None:
         self.tallies = {name: Tally() for name in METRICS}
@@ -98,7 +98,7 @@ class CoreferenceCounts:
         return sum(self.scores(name).f1 for name in METRICS) / len(METRICS)
 
     def report(self) -> str:
-        """Percentages with two digits, the others cut off, as in the official report."""
+        """Percentages cut off after two digits, as in the official report."""
         lines = [f"{'':10}{'recall':>10}{'precision':>11}{'F1':>8}"]
         for name in METRICS:
             precision, recall, f1 = self.scores(name)
@@ -108,7 +108,7 @@ class CoreferenceCounts:
 
 
 def score_files(key_file: str, response_file: str) -> CoreferenceCounts:
-    """The counts of the documents of two files. Those that the response lacks have no cluster there."""
+    """The counts of the documents of two files. Documents missing from the response have no clusters there."""
     responses = {(document.id, document.part): document.clusters for document in read_documents(response_file)}
     counts = CoreferenceCounts()
     for document in read_documents(key_file):
@@ -122,8 +122,8 @@ def score_files(key_file: str, response_file: str) -> CoreferenceCounts:
 class CoreferenceMetric(Metric):
     """The three metrics and their average, and the recall of mentions among the spans that weren't pruned.
 
-    Under `f1` the average that CoNLL-2012 ranks by; under `muc_precision`, `b_cubed_f1`, `ceaf_e_recall` and the like
-    what it is made of; under `mention_recall` the fraction of gold mentions that the model considered at all.
+    `f1` is the average that CoNLL-2012 ranks by; `muc_precision`, `b_cubed_f1`, `ceaf_e_recall` and so on are its
+    parts; `mention_recall` is the fraction of gold mentions that the model considered at all.
     """
 
     supports_distributed = True
@@ -194,7 +194,7 @@ def _sizes(clusters: Clusters) -> numpy.ndarray:
 
 
 def _without_repetitions(predicted: Clustering, gold_mentions: Set[Hashable]) -> Clusters:
-    """The clusters without what is repeated of the gold mentions. The official scorer leaves other repetitions in."""
+    """The clusters without repeated gold mentions. The official scorer leaves other repetitions in."""
     seen: Set[Hashable] = set()
     clusters: Clusters = []
     for cluster in predicted:

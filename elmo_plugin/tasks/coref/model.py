@@ -63,27 +63,28 @@ class CoreferenceResolver(TaskModel):
 
     The best `spans_per_word` * num_words spans are kept, none crossing another, and each is scored with up to
     `max_antecedents` of those before it. Training maximises the probability of all gold antecedents of each kept span
-    together, or of none where it has none. Each span then joins its best antecedent's cluster.
+    together, or of "none" where there is none. Each span then joins its best antecedent's cluster.
 
     Placements: `input`, beside the word vectors, in reach of the encoder and of the heads; `output`, beside h.
 
     `lexical_dropout` is on the word vectors, `dropout` on h, the features and the hidden layers. Contextual vectors
-    have a dropout of their own. In training, a random `max_training_sentences` in a row are taken of a document.
+    have their own dropout. In training, `max_training_sentences` consecutive sentences of a document are taken at
+    random.
 
-    A document's size is bounded by what its words take, not its spans or pairs: see modules.py.
+    A document's memory grows with its words, not with its spans or pairs: see modules.py.
 
-    Their LSTM is the encoder `elmo::coupled_lstm`, which training_configs/coref has, and their scaled word vectors and
-    initialisation are stated there, too; with other encoders this is an ordinary biLSTM.
+    Their LSTM is the encoder `elmo::coupled_lstm`, which training_configs/coref uses, along with their scaled word
+    vectors and initialisation; with other encoders this is an ordinary biLSTM.
 
     Differs from Lee et al. in:
-    - One dropout mask a document for the values of the features, where they draw one a pair: a feature's share of the
-      first layer is computed once a value.
+    - One dropout mask per document for the values of the features, where they draw one per pair: a feature's share of
+      the first layer is computed once per value.
     - The dropout mask of a span's width is drawn again for the pairs: the spans that are kept are embedded again.
-    - The biases of the feed-forwards and the CNN start as torch has it or at 0; theirs start at random within Glorot's
-      bounds, which is TensorFlow's default for any variable.
+    - The biases of the feed-forwards and the CNN start at torch's default or at 0; theirs start at random within
+      Glorot's bounds, which is TensorFlow's default for any variable.
 
     Readings taken:
-    - Speakers are compared at the spans' first words. Documents without speakers have one and the same.
+    - Speakers are compared at the spans' first words. Documents without speakers have a single one.
     - The loss is the sum over a document's kept spans, as theirs, and the mean over the documents of a batch.
     - The distance of two spans is counted in kept spans, as in their code, and has ten bins, of which one (for zero) is
       never used.
@@ -132,8 +133,8 @@ class CoreferenceResolver(TaskModel):
     def scores(self, text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.Tensor, **_: Any) -> Scores:
         """For each document of the batch: the `spans` that were kept, and the scores of their antecedents.
 
-        `antecedent_scores`, (num_spans, 1 + num_antecedents), has no antecedent in the first column and then those
-        before the span, nearest first; it is minus infinity past the beginning. `windows` has the first and the last
+        `antecedent_scores`, (num_spans, 1 + num_antecedents), has "no antecedent" in the first column and then the
+        spans before it, nearest first; it is minus infinity beyond the first span. `windows` has the first and the last
         word of what was read.
         """
         return self.joint_scores([self], text, speaker_ids, genre)
@@ -147,8 +148,8 @@ class CoreferenceResolver(TaskModel):
         genre: torch.Tensor,
         **_: Any,
     ) -> Scores:
-        """The scores of several models together: the mean of their mention scores decides what is kept, once for all,
-        and then the means of their antecedent scores are those of the same spans.
+        """The scores of several models together: the mean of their mention scores decides which spans are kept, and
+        then their antecedent scores for these same spans are averaged.
         """
         scores: Scores = {"spans": [], "antecedent_scores": [], "windows": []}
         for document in _documents(text, speaker_ids, genre):
@@ -205,7 +206,7 @@ class CoreferenceResolver(TaskModel):
         return spans, _antecedent_scores(mention_scores[kept.to(device)], pair_scores)
 
     def _encode(self, document: _Document) -> EncodedDocument:
-        """The words of all sentences in a row, a block of sentences at a time."""
+        """The words of all sentences in one sequence, a block of sentences at a time."""
         blocks = []
         for begin, end in _blocks(document.lengths, _WORD_BLOCK):
             lengths = document.lengths[begin:end]
@@ -244,7 +245,7 @@ def _documents(text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.T
 
 
 def _window(document: _Document, max_sentences: int) -> _Document:
-    """At most so many sentences in a row, from a random one on."""
+    """At most this many consecutive sentences, from a random one on."""
     num_sentences = len(document.lengths)
     if num_sentences <= max_sentences:
         return document
@@ -263,7 +264,7 @@ def _window(document: _Document, max_sentences: int) -> _Document:
 
 
 def _narrowed(text: TextFieldTensors, begin: int, end: int, num_tokens: int) -> TextFieldTensors:
-    """Some of the sentences, without the padding that only others need."""
+    """Some of the sentences, without the padding that only the others need."""
     return {
         indexer: {name: tensor[begin:end, :num_tokens] for name, tensor in tensors.items()}
         for indexer, tensors in text.items()
@@ -271,7 +272,7 @@ def _narrowed(text: TextFieldTensors, begin: int, end: int, num_tokens: int) -> 
 
 
 def _blocks(lengths: List[int], max_words: int) -> Iterator[Tuple[int, int]]:
-    """Runs of sentences that hold up to `max_words` words, padding included; one sentence at least."""
+    """Runs of sentences with up to `max_words` words, padding included; at least one sentence each."""
     begin = longest = 0
     for index, length in enumerate(lengths):
         longest = max(longest, length)
@@ -282,7 +283,7 @@ def _blocks(lengths: List[int], max_words: int) -> Iterator[Tuple[int, int]]:
 
 
 def _places_of_words(lengths: List[int]) -> torch.Tensor:
-    """Where the words of sentences are, (num_words,), if these are padded to the longest and put in a row."""
+    """Where the words of sentences are, (num_words,), once these are padded to the longest and concatenated."""
     is_word = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     return is_word.flatten().nonzero().squeeze(1)
 
@@ -303,7 +304,7 @@ def _antecedent_scores(mention_scores: torch.Tensor, pair_scores: torch.Tensor) 
 
 
 def _gold_clusters(scores: Scores, metadata: List[Dict[str, Any]]) -> Optional[List[List[List[Mention]]]]:
-    """What of each document's gold clusters was read; None if a document has none."""
+    """The part of each document's gold clusters that was read; None if a document has none."""
     if not all("clusters" in document for document in metadata):
         return None
     gold = [document["clusters"] for document in metadata]
@@ -311,7 +312,7 @@ def _gold_clusters(scores: Scores, metadata: List[Dict[str, Any]]) -> Optional[L
 
 
 def _within(clusters: List[List[Mention]], window: Tuple[int, int]) -> List[List[Mention]]:
-    """What of the gold clusters lies in the window that was read."""
+    """The part of the gold clusters that lies in the window that was read."""
     first, last = window
     inside = ([mention for mention in cluster if first <= mention[0] and mention[1] <= last] for cluster in clusters)
     return [cluster for cluster in inside if cluster]

@@ -1,7 +1,7 @@
-"""The parts of Lee et al.'s (2017) model: spans and their vectors, what is kept of them, and scores of pairs.
+"""The parts of Lee et al.'s (2017) model: spans and their vectors, which of them are kept, and scores of pairs.
 
 All of it is for one document. Spans are two tensors of words, `firsts` and `lasts` (included), sorted by the first.
-They are on the host, also where a GPU computes their vectors, so that no one waits for their number or their extent.
+They are on the host, even where a GPU computes their vectors, so that nothing waits for their number or their extent.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ KEPT_NUMBERS = 2**27
 
 
 class EncodedDocument(NamedTuple):
-    """What a document's network gives for each word."""
+    """What the network computes for each word of a document."""
 
     inputs: torch.Tensor  # x*: (num_words, input_dim)
     encoded: torch.Tensor  # x*_t of the biLSTM: (num_words, encoded_dim)
@@ -39,7 +39,7 @@ class Spans(NamedTuple):
         return Spans(self.firsts[which], self.lasts[which])
 
     def blocks(self, size: int) -> Iterator["Spans"]:
-        """So many spans at a time."""
+        """The spans, this many at a time."""
         return (Spans(*block) for block in zip(self.firsts.split(size), self.lasts.split(size), strict=True))
 
     def to(self, device: torch.device) -> "Spans":
@@ -61,8 +61,8 @@ def candidate_spans(sentence_lengths: Sequence[int], max_width: int) -> Spans:
 def keep_best(spans: Spans, scores: torch.Tensor, max_kept: int) -> torch.Tensor:
     """The indices, in order, of the best `max_kept` spans of which no two cross.
 
-    Spans are taken from the best on, and one that crosses a span taken before is left out (section 5). Nested ones
-    don't cross.
+    Spans are taken best first, and one that crosses a span taken earlier is left out (section 5). Nested ones don't
+    cross.
     """
     firsts, lasts = spans.firsts.tolist(), spans.lasts.tolist()
     furthest_last: Dict[int, int] = {}  # of the taken spans that begin at a word
@@ -141,7 +141,7 @@ class FeedForwardScorer(torch.nn.Module):
         return self.after_first(self.hidden[0](vectors))
 
     def after_first(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The score for what the first layer gives before its activation."""
+        """The score, given the first layer's output before its activation."""
         hidden = self.dropout(torch.relu(hidden))
         for layer in self.hidden[1:]:
             hidden = self.dropout(torch.relu(layer(hidden)))
@@ -149,7 +149,7 @@ class FeedForwardScorer(torch.nn.Module):
 
 
 class PairFeatures(NamedTuple):
-    """What is known of a document's spans besides their vectors."""
+    """What is known about a document's spans besides their vectors."""
 
     speaker_ids: torch.Tensor  # (num_spans,)
     genre: torch.Tensor  # ()
@@ -158,10 +158,10 @@ class PairFeatures(NamedTuple):
 class PairScorer(torch.nn.Module):
     """Section 4.1: s_a(i, j) = FFNN([g_i; g_j; g_i * g_j; phi(i, j)]), phi the speaker, genre and distance.
 
-    The first layer is applied to the four parts one by one: to each span's vector once, not once a pair, and to the
-    features' few values. What is left a pair is the product. Pairs are scored for a block of spans i at a time. What
-    the first blocks need for their gradients is kept, up to `KEPT_NUMBERS`; for the others it is computed again, so
-    that beyond that memory grows with the spans, not with the pairs.
+    The first layer is applied to the four parts one by one: to each span's vector once, not once per pair, and to the
+    features' few values. Only the product remains to be computed per pair. Pairs are scored for a block of spans i at a
+    time. What the first blocks need for their gradients is kept, up to `KEPT_NUMBERS`; for the others it is computed
+    again, so that beyond that memory grows with the spans, not with the pairs.
     """
 
     def __init__(
@@ -177,13 +177,13 @@ class PairScorer(torch.nn.Module):
         self.scorer = scorer(3 * span_dim + 3 * feature_dim)
         self.distance_embedding = torch.nn.Embedding(len(DISTANCE_BINS) + 1, feature_dim)
         self.speaker_embedding = torch.nn.Embedding(2, feature_dim)
-        # A genre that training didn't have adds nothing, rather than something random; see `forget_unknown_genre`.
+        # A genre not seen in training adds nothing, rather than something random; see `forget_unknown_genre`.
         self.genre_embedding = torch.nn.Embedding(num_genres, feature_dim, padding_idx=unknown_genre)
         self.dropout = torch.nn.Dropout(dropout)
         self._part_dims = [span_dim] * 3 + [feature_dim] * 3
 
     def forget_unknown_genre(self) -> None:
-        """To be called after an initializer, which knows no padding."""
+        """To be called after an initializer, which doesn't know about padding."""
         self.genre_embedding.weight.data[self.genre_embedding.padding_idx] = 0.0
 
     def forward(self, spans: torch.Tensor, features: PairFeatures, max_antecedents: int) -> torch.Tensor:
@@ -259,9 +259,9 @@ class PairScorer(torch.nn.Module):
 
 
 def link(antecedents: Iterable[int]) -> List[List[int]]:
-    """The clusters that come of each span's antecedent, which is a span before it or -1 for none.
+    """The clusters that follow from each span's antecedent, which is a span before it or -1 for none.
 
-    Clusters are in the order of their first spans. A span that is linked with none is in no cluster.
+    Clusters are in the order of their first spans. A span that isn't linked to any other is in no cluster.
     """
     place: Dict[int, int] = {}
     clusters: List[List[int]] = []

@@ -1,4 +1,4 @@
-"""Predictor "elmo::coref": a document -> the clusters of phrases in it that speak of the same thing."""
+"""Predictor "elmo::coref": a document -> the clusters of phrases in it that refer to the same thing."""
 
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -14,7 +14,7 @@ from elmo_plugin.tasks.coref.conll import format_document
 
 @Predictor.register("elmo::coref")
 class CoreferencePredictor(ConllPredictor, DisplayedPredictor):
-    """Finds what speaks of the same thing in a document.
+    """Finds the phrases of a document that refer to the same thing.
 
         {"document": "Ada Byron waved. She left."}
 
@@ -30,7 +30,7 @@ class CoreferencePredictor(ConllPredictor, DisplayedPredictor):
 
     A mention in `clusters` is its first and last token, counted through the document; `mentions` has the same ones with
     their characters: `text[start:end]`. Text that is already tokenised goes in as `{"sentences": [["Ada", ...], ...]}`;
-    its `text` is the words with a space between each two. Besides, there may be `"genre": "bc"`, and with `sentences`
+    its `text` is the words with a space between each two. There may also be `"genre": "bc"`, and with `sentences`
     `"speakers": ["Bo", "Cy", ...]`, one for each of them.
 
     To score a file with the official scorer, or with ours, write its format instead of JSON:
@@ -59,7 +59,7 @@ class CoreferencePredictor(ConllPredictor, DisplayedPredictor):
             for number, cluster in enumerate(output["mentions"], start=1)
             for mention in cluster
         ]
-        return [MarkedText("Clusters: what has one number speaks of one thing", output["text"], marks)]
+        return [MarkedText("Clusters: phrases with the same number refer to the same thing", output["text"], marks)]
 
     def format_conll(self, output: JsonDict) -> str:
         return format_document(output["document_id"], output["part"], output["sentences"], output["clusters"])
@@ -72,7 +72,7 @@ class CoreferencePredictor(ConllPredictor, DisplayedPredictor):
             return self._dataset_reader.text_to_instance(sentences, speakers, genre)
         if "sentences" not in json_dict and isinstance(document, str):
             if "speakers" in json_dict:
-                raise ValueError('predictor elmo::coref takes "speakers" with "sentences" only, one for each sentence')
+                raise ValueError('predictor elmo::coref takes "speakers" only with "sentences", one for each sentence')
             return self._dataset_reader.text_to_instance(document, None, genre)
         raise ValueError(
             'predictor elmo::coref needs {"document": "Some text."} or {"sentences": [["Some", "text", "."], ...]}, '
@@ -114,7 +114,7 @@ def _marked(text: str, mentions: List[List[Dict[str, Any]]]) -> str:
     for number, cluster in enumerate(mentions):
         for mention in cluster:
             start, end = mention["start"], mention["end"]
-            # At one place, what ends comes before what begins; the longer one opens first and closes last.
+            # At the same position, ends come before beginnings; the longer mention opens first and closes last.
             marks.append((end, 0, end - start, "]"))
             marks.append((start, 1, start - end, f"[{number} "))
     pieces, done = [], 0

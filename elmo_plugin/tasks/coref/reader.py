@@ -21,7 +21,7 @@ Text = Union[str, Sequence[Sequence[str]]]
 
 
 class _GenreField(LabelField):
-    """A label of a namespace that has an entry for unknown ones, without the warning that it has."""
+    """A label in a namespace that has an entry for unknown ones, without AllenNLP's warning about that."""
 
     def _maybe_warn_for_namespace(self, label_namespace: str) -> None:
         pass
@@ -33,7 +33,7 @@ class CoreferenceReader(DatasetReader):
     of a document is an instance.
 
     The word is in the fourth column, its speaker in the tenth (if there are twelve or more) and the coreference in the
-    last. A document's sentences are a list of texts, so that whatever runs over a text runs sentence by sentence.
+    last. A document's sentences are a list of texts, so that anything that runs over a text runs sentence by sentence.
 
     genre_pattern: a regular expression that a document's name is matched with from its beginning on; its first group is
         the genre. By default the two letters before the first slash, as in CoNLL-2012: `nw/wsj/00/wsj_0001`.
@@ -92,7 +92,7 @@ class CoreferenceReader(DatasetReader):
         if speakers is None:
             speakers = [[NO_SPEAKER] * len(sentence) for sentence in words]
         elif list(map(len, speakers)) != list(map(len, words)):
-            raise ValueError("there must be a speaker for each word of each sentence, and no other")
+            raise ValueError("there must be exactly one speaker for each word of each sentence")
         metadata: Dict[str, Any] = {
             "document_id": document_id,
             "part": part,
@@ -119,7 +119,7 @@ class CoreferenceReader(DatasetReader):
         return match[1] if match else self._default_genre
 
     def _tokenize(self, text: Text) -> Tuple[List[List[Token]], str]:
-        """The sentences' tokens, each with its place in the text that is returned beside them."""
+        """The sentences' tokens, each with its position in the text that is returned with them."""
         if not isinstance(text, str):
             return _joined([sentence for sentence in text if sentence])
         if isinstance(self._tokenizer, RuleBasedTokenizer):

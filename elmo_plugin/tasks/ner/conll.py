@@ -1,4 +1,6 @@
-"""Files of the CoNLL shared tasks on named entities and their kin: a token a line, a blank line after each sentence."""
+"""Files of the CoNLL shared tasks on named entities, and similar ones: one token per line, a blank line after each
+sentence.
+"""
 
 import logging
 import re
@@ -33,7 +35,7 @@ class _Row(NamedTuple):
 def read_sentences(
     file_path: str, token_column: Optional[int] = None, tag_column: Optional[int] = None, encoding: str = "utf-8"
 ) -> Iterator[Sentence]:
-    """The sentences of a file. The columns that hold tokens and tags are found out unless they are given."""
+    """The sentences of a file. The columns that hold tokens and tags are detected unless they are given."""
     groups = _row_groups(file_path, tag_column, encoding)
     first_groups = _up_to_two_words(groups)
     if not first_groups:
@@ -72,7 +74,7 @@ def _row_groups(file_path: str, tag_column: Optional[int], encoding: str) -> Ite
 
 
 def _is_comment(columns: List[str], num_columns: int, tag_column: int) -> bool:
-    """Of a line where a sentence could begin. A hash is also a token, and hashtags are."""
+    """Whether a line where a sentence could begin is a comment: a hash is also a token, and hashtags begin with one."""
     if not columns[0].startswith("#"):
         return False
     if len(columns) != num_columns:
@@ -83,7 +85,7 @@ def _is_comment(columns: List[str], num_columns: int, tag_column: int) -> bool:
 def _check_number(columns: List[str], num_columns: int, line: str, place: str) -> List[str]:
     if len(columns) == num_columns > 1:
         return columns
-    # Spaces may belong to a token where tabs are what separates.
+    # Where tabs are the separators, spaces may belong to a token.
     cells = [cell.strip() for cell in line.split("\t")]
     if len(cells) == num_columns > 1 and all(cells):
         return cells
@@ -94,7 +96,7 @@ def _check_number(columns: List[str], num_columns: int, line: str, place: str) -
 
 
 def _up_to_two_words(groups: Iterator[List[_Row]]) -> List[List[_Row]]:
-    """The first groups, up to one that is long enough to tell whether words are numbered."""
+    """The first groups, up to one long enough to show whether words are numbered."""
     first_groups = []
     for rows in groups:
         first_groups.append(rows)
@@ -123,10 +125,10 @@ def _cell(row: _Row, column: int, file_path: str, argument: str) -> str:
 
 
 class EntityFinder:
-    """Finds the entities of a file's sentences as conlleval does, and counts the tags that their scheme has otherwise.
+    """Finds the entities of a file's sentences as conlleval does, and counts the tags that deviate from their scheme.
 
-    What counts as such is known only at the end: to conlleval, BIO and IOB1 are the same, and the scheme that a file
-    follows more closely is taken for its own.
+    Which ones do is known only at the end: to conlleval, BIO and IOB1 are the same, and a file's scheme is taken to be
+    the one it follows more closely.
     """
 
     def __init__(self, file_scheme: Optional[str] = None) -> None:
@@ -141,7 +143,7 @@ class EntityFinder:
         return min(self._schemes, key=lambda scheme: self._num_irregular[scheme], default="any")
 
     def find(self, sentence: Sentence) -> List[Span]:
-        """Raises TagError for a letter that isn't the scheme's, in BIOUL also for one where it can't stand."""
+        """Raises TagError for a letter that isn't the scheme's, and in BIOUL also for one in the wrong position."""
         self._schemes = self._schemes or _possible_schemes(sentence.tags)
         for scheme in self._schemes:
             if scheme == "BIOUL":
@@ -159,14 +161,14 @@ class EntityFinder:
         logger.info("%s: %d sentences with %d entities", file_path, self._num_sentences, self._num_entities)
         if self._num_irregular[scheme]:
             logger.warning(
-                "%s: %d of %d entities don't begin as %s has it, the first at line %d. They were read as conlleval "
+                "%s: %d of %d entities don't begin as in %s, the first at line %d. They were read as conlleval "
                 "does: B begins an entity, and so does I after O and after another type.",
                 *(file_path, self._num_irregular[scheme], self._num_entities, scheme, self._first_irregular[scheme]),
             )
 
 
 def _possible_schemes(tags: Sequence[str]) -> Sequence[str]:
-    """An entity in BIOUL has a U or an L; without an entity, nothing is known."""
+    """An entity in BIOUL has a U or an L; without an entity, there is no telling."""
     if all(tag == OUTSIDE for tag in tags):
         return ()
     return ("BIOUL",) if any(tag[:2] in ("U-", "L-") for tag in tags) else ("BIO", "IOB1")

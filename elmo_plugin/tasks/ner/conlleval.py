@@ -2,7 +2,7 @@
 
     allennlp elmo-score ner predictions.txt
 
-prints the report on a file of predictions: a token a line, with its gold tag and its predicted tag in the last two
+prints the report on a file of predictions: one token per line, with its gold tag and its predicted tag in the last two
 columns, and a blank line after each sentence.
 """
 
@@ -28,8 +28,8 @@ class SpanScores(NamedTuple):
 class ConllCounts:
     """What conlleval counts in sentences of gold and predicted tags. A span is correct if its tokens and its type are.
 
-    Tags may be in any scheme and malformed; what the spans are then is conlleval's decision, see `chunks`. U and L,
-    which it doesn't know, count as B and I, also among the correct tags.
+    Tags may be in any scheme and malformed; the spans are then what conlleval makes of them, see `chunks`. U and L,
+    which it doesn't know, count as B and I, among the correct tags, too.
     """
 
     num_tokens: int = 0
@@ -62,11 +62,11 @@ class ConllCounts:
 
     @property
     def accuracy(self) -> float:
-        """Of tags, those outside of spans included."""
+        """The accuracy of tags, including those outside spans."""
         return _percentage(self.num_correct_tags, self.num_tokens) / 100
 
     def scores(self, type_: Optional[str] = None) -> SpanScores:
-        """Of the spans of one type, or of all."""
+        """The scores of the spans of one type, or of all."""
         return SpanScores(*(percentage / 100 for percentage in self._percentages(type_)))
 
     def report(self) -> str:
@@ -83,7 +83,9 @@ class ConllCounts:
         return "\n".join(lines) + "\n"
 
     def _percentages(self, type_: Optional[str] = None) -> SpanScores:
-        """The scores in conlleval's own arithmetic, since 53.125 goes up or down depending on how it came about."""
+        """The scores in conlleval's own arithmetic, since 53.125 is rounded up or down depending on how it was
+        computed.
+        """
         num_gold, num_predicted, num_correct = (
             counter.total() if type_ is None else counter[type_]
             for counter in (self.gold, self.predicted, self.correct)
@@ -94,13 +96,13 @@ class ConllCounts:
 
 
 def as_conll_tags(tags: Iterable[str]) -> List[str]:
-    """BIOUL tags in BIO, which is the one of the two that conlleval knows. Other tags stay as they are."""
+    """BIOUL tags as BIO, which conlleval knows. Other tags stay as they are."""
     prefixes = {"U-": "B-", "L-": "I-"}
     return [prefixes.get(tag[:2], tag[:2]) + tag[2:] for tag in tags]
 
 
 def format_sentence(tokens: Sequence[str], *columns: Sequence[str]) -> str:
-    """A sentence as conlleval reads it: a line for each token with its tag in each of `columns`, then a blank line."""
+    """A sentence as conlleval reads it: one line per token with its tag in each of `columns`, then a blank line."""
     return "".join(" ".join(row) + "\n" for row in zip(tokens, *map(as_conll_tags, columns), strict=True)) + "\n"
 
 

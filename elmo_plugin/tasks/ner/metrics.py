@@ -38,7 +38,7 @@ class ConllMetric(Metric):
         return metrics
 
     def report(self) -> str:
-        """conlleval's own text on all that was counted since the last reset."""
+        """conlleval's own report on everything counted since the last reset."""
         return self._counts.report()
 
     def reset(self) -> None:

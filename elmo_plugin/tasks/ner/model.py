@@ -28,22 +28,23 @@ class NerTagger(Tagger):
     Training maximises log P(y | x), with the sum over all sequences of tags. Decoding finds the best sequence among
     those that are well-formed in `coding_scheme`, which must be the dataset reader's.
 
-    Placements: `input`, beside the word vectors; `output`, beside what the lower biLSTM gives.
+    Placements: `input`, beside the word vectors; `output`, beside the lower biLSTM's output.
 
     `dropout` is variational, at the input of both biLSTMs: one mask for all tokens of a sentence. The input widths of
     the encoders are filled in here.
 
-    Differs from the paper in: nothing that it says.
+    Differs from the paper in nothing that it states.
 
     Readings taken, where A.7 is short:
     - "200 hidden units" and "100 hidden units" (training_configs/ner/base.libsonnet) are those of each direction: the
-      two biLSTMs give 400 and 200 numbers a token.
+      two biLSTMs give 400 and 200 numbers per token.
     - "A final dense layer and softmax layer" are the linear layer and the CRF's normalisation over sequences. There is
-      no softmax over the tags of a token besides: it would bound what an emission can weigh against a transition.
+      no additional softmax over the tags of a token: it would limit how much an emission can weigh against a
+      transition.
     - The loss of a batch is the mean over its sentences, where AllenNLP's own CRF tagger has the sum: with the mean,
       the gradient's norm is about the 5.0 at which the paper rescales it, and lambda is independent of the batch size.
     - Tags are learned in BIOUL, the dropout is 0.5, and the character CNN sees a mark at each end of a word; the paper
-      says none of it.
+      doesn't say.
     """
 
     default_predictor = "elmo::ner"
@@ -101,7 +102,7 @@ class NerTagger(Tagger):
             decoded = viterbi(scores["emissions"], mask, learned.plus(self._constraints.to(scores["emissions"])))
         output: Dict[str, Any] = {"tags": self.name_tags(decoded.tag_ids, mask), **copy_from(metadata, "tokens")}
         if tags is not None:
-            # By name where there are names: tags that only test data have no number.
+            # By name where there are names: tags that occur only in test data have no number.
             output["gold_tags"] = copy_from(metadata, "gold_tags").get("gold_tags") or self.name_tags(tags, mask)
             self.metric(output["tags"], output["gold_tags"])
         return output

@@ -18,26 +18,25 @@ from elmo_plugin.text import RuleBasedTokenizer
 
 @DatasetReader.register("elmo::ner")
 class NerReader(DatasetReader):
-    """Reads files with a token a line and a blank line after each sentence:
+    """Reads files with one token per line and a blank line after each sentence:
 
         EU NNP B-NP B-ORG            EU B-ORG
         rejects VBZ B-VP O           rejects O
 
-    The token is in the first column and its tag in the last; what lies between isn't used. CoNLL-2003 has four columns;
-    any number from two on will do, but it must be the same in the whole file. If the first column numbers a sentence's
-    words, the token is in the second, and in a file of four columns (GermEval) the tag, that of the outer entity, is in
-    the third. Lines that begin with -DOCSTART- stand between documents and are skipped, as are comments before a
-    sentence: lines that begin with # and aren't like the others.
+    The token is in the first column and its tag in the last; what is between them isn't used. CoNLL-2003 has four
+    columns; any number from two on will do, but it must be the same throughout the file. If the first column numbers a
+    sentence's words, the token is in the second, and in a file of four columns (GermEval) the tag, that of the outer
+    entity, is in the third. Lines that begin with -DOCSTART- separate documents and are skipped, as are comments before
+    a sentence: lines that begin with # and aren't like the others.
 
-    Tags with B and I mean what they mean to the shared tasks' scorer, conlleval, even where BIO or IOB1 would have them
-    otherwise: B begins an entity, and so does I after O and after another type. CoNLL-2002 and 2003 hold a few like
-    that; a warning says how many. In BIOUL such a tag is an error, and so is a letter that isn't the scheme's.
+    Tags with B and I mean what they mean to the shared tasks' scorer, conlleval, even where BIO or IOB1 would write
+    them differently: B begins an entity, and so does I after O and after another type. CoNLL-2002 and 2003 hold a few
+    like that; a warning says how many. In BIOUL such a tag is an error, and so is a letter that isn't the scheme's.
 
     coding_scheme: the scheme that the model sees, BIO, IOB1 or BIOUL; tags in another one are converted to it.
-    file_scheme: the scheme that files are in. By default their tags tell.
-    token_column, tag_column: where tokens and tags are, from 0 on, or from -1 on backwards.
-    encoding: that of the files. CoNLL-2002 is in latin-1.
-    tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
+    file_scheme: the scheme that files are in. By default it is detected from their tags. token_column, tag_column:
+    where tokens and tags are, from 0 on, or from -1 on backwards. encoding: that of the files. CoNLL-2002 is in
+    latin-1. tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class NerReader(DatasetReader):
         if isinstance(text, str) and all(token.idx is not None for token in tokens):
             sentence = text
         else:
-            # Words have no places in a text yet, and some tokenizers give none.
+            # Words have no positions in a text yet, and some tokenizers give none.
             words = [str(token) for token in tokens]
             tokens, sentence = joined(words), " ".join(words)
         text_field = TextField(tokens)

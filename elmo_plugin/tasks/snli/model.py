@@ -40,7 +40,7 @@ class Esim(Classifier):
     Readings taken, where A.3 is short:
     - "300-d" is the width of an LSTM in one direction, as in Chen et al., so that a and b are 600 wide;
     - "the last two fully connected layers" are the hidden layer of the classifier and the linear layer after it;
-    - dropout "after the attention layer" is on everything made of the alignment, before the projection;
+    - dropout "after the attention layer" is on everything computed from the alignment, before the projection;
     - "all recurrent and feed-forward weight matrices" (l2, in training_configs/snli/elmo.jsonnet) are both matrices of
       each LSTM and the matrix of each linear layer; no bias, no word vector, nothing of a contextual embedder.
     """
@@ -132,7 +132,7 @@ class Esim(Classifier):
                 f"model elmo::snli: the attention between premises of up to {premise_length} tokens and hypotheses of "
                 f"up to {hypothesis_length} in a batch of {batch_size} has {num_weights} weights, "
                 f"{num_weights / 2**28:.1f} GB for each of several copies; the limit is {self._max_attention_weights}. "
-                "Shorten the sentences, take smaller batches, or raise the model's max_attention_weights"
+                "Shorten the sentences, use smaller batches, or raise the model's max_attention_weights"
             )
 
     def _encode(self, text: EmbeddedText) -> torch.Tensor:

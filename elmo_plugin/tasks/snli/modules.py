@@ -1,4 +1,6 @@
-"""ESIM's own steps: the soft alignment of two sentences, and what is made of it. Sections are Chen et al.'s (2017)."""
+"""ESIM's own steps: the soft alignment of two sentences, and what is computed from it. Sections are Chen et al.'s
+(2017).
+"""
 
 from typing import NamedTuple
 
@@ -8,7 +10,9 @@ from elmo_plugin.tasks.common.pooling import masked_max, masked_mean, masked_sof
 
 
 class Alignment(NamedTuple):
-    """How strongly each token of a sentence is aligned with each of the other, and what those vectors add up to."""
+    """How strongly each token of a sentence is aligned with each token of the other, and the weighted sums of those
+    vectors.
+    """
 
     premise: torch.Tensor  # a~_i: (batch_size, premise_length, dim), made of vectors of the hypothesis
     hypothesis: torch.Tensor  # b~_j: (batch_size, hypothesis_length, dim), made of vectors of the premise

@@ -25,8 +25,8 @@ class SnliPredictor(Predictor, DisplayedPredictor):
          "premise_attention": [[0.1, 0.2, 0.6, 0.1], ...],
          "hypothesis_attention": [[0.2, 0.5, 0.2, 0.1], ...]}
 
-    `premise_attention` has a row for each token of the premise and a column for each of the hypothesis, and says how
-    strongly the one is aligned with the other; a row sums to 1. `hypothesis_attention` is the same the other way round.
+    `premise_attention` has a row for each token of the premise and a column for each token of the hypothesis, and says
+    how strongly they are aligned; a row sums to 1. `hypothesis_attention` is the same in the other direction.
     """
 
     task_title = "Entailment"

@@ -19,12 +19,12 @@ LABELS = ("entailment", "neutral", "contradiction")
 NO_GOLD_LABEL = "-"  # the annotators didn't agree
 COLUMNS = ("premise", "hypothesis", "label")
 
-# What the published files call the premise, the hypothesis and the label, by what the tokens are taken from.
+# What the published files call the premise, the hypothesis and the label, by where the tokens come from.
 _PUBLISHED_NAMES = {
     "text": ("sentence1", "sentence2", "gold_label"),
     "parse": ("sentence1_binary_parse", "sentence2_binary_parse", "gold_label"),
 }
-_FORMATS = {"jsonl": "jsonl", "tsv": "tsv", "txt": "tsv"}  # by the ends of names
+_FORMATS = {"jsonl": "jsonl", "tsv": "tsv", "txt": "tsv"}  # by the ending of the file's name
 
 Text = Union[str, Sequence[str]]
 
@@ -40,12 +40,12 @@ class _Pair(NamedTuple):
 class SnliReader(DatasetReader):
     """Reads pairs of a premise and a hypothesis with their label, from plain or gzipped files of two formats:
 
-    - `.jsonl`, as SNLI and MultiNLI come: a line is an object with `gold_label`, `sentence1` and `sentence2`, and with
-      `sentence1_binary_parse` and `sentence2_binary_parse` if tokens are taken from those;
-    - `.txt` and `.tsv`: a line is a pair, its cells separated by tabs. A first line that names the columns is heeded,
-      whatever there are besides, be they `gold_label`, `sentence1` and `sentence2` (with their parses), as in SNLI's,
-      MultiNLI's and GLUE's files, or those of `columns`. Without one, cells are in the order of `columns`: by default
-      the premise, the hypothesis, the label.
+    - `.jsonl`, as SNLI and MultiNLI are distributed: a line is an object with `gold_label`, `sentence1` and
+      `sentence2`, and with `sentence1_binary_parse` and `sentence2_binary_parse` if tokens are taken from those;
+    - `.txt` and `.tsv`: a line is a pair, its cells separated by tabs. If the first line names the columns, whichever
+      others there are, it decides: `gold_label`, `sentence1` and `sentence2` (with their parses), as in SNLI's,
+      MultiNLI's and GLUE's files, or the names in `columns`. Without one, cells are in the order of `columns`: by
+      default the premise, the hypothesis, the label.
 
     Pairs without a gold label (`-`) are skipped, and so are those with no word on one side; the log says how many.
 
@@ -53,9 +53,8 @@ class SnliReader(DatasetReader):
         Chen et al. (2017) took them, which needs jsonl or columns that are named.
     columns: what a tsv file's columns hold, in the file's order: `premise`, `hypothesis` and `label` once each. Columns
         of any other name are ignored.
-    labels: the labels there are. Any other one in a file is an error.
-    file_format: `jsonl` or `tsv`, where a file's name doesn't tell.
-    encoding: that of the files.
+    labels: the labels there are. Any other one in a file is an error. file_format: `jsonl` or `tsv`, if a file's name
+    doesn't tell. encoding: that of the files.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class SnliReader(DatasetReader):
         return _leaves(text) if self._tokens_from == "parse" else text
 
     def _labelled_pairs(self, file_path: str) -> Iterator[_Pair]:
-        """The pairs with a gold label and words on both sides. Says at the end how many had none."""
+        """The pairs with a gold label and words on both sides. Logs at the end how many had none."""
         num_pairs = num_unlabelled = num_empty = 0
         for pair in self._pairs(file_path):
             num_pairs += 1
@@ -193,7 +192,7 @@ class SnliReader(DatasetReader):
             yield _Pair(line_number, row["premise"], row["hypothesis"], row["label"].strip())
 
     def _header(self, cells: List[str]) -> Optional[List[str]]:
-        """The columns that a file's first line names, in our words, if it does so."""
+        """The columns that a file's first line names, by our names; None if it doesn't name any."""
         ours = dict(zip(_PUBLISHED_NAMES[self._tokens_from], COLUMNS, strict=True))
         names = [ours.get(cell.strip(), cell.strip()) for cell in cells]
         return names if all(names.count(column) == 1 for column in COLUMNS) else None
@@ -204,8 +203,8 @@ def _format_by_name(file_path: str) -> str:
     if suffix in _FORMATS:
         return _FORMATS[suffix]
     raise ConfigurationError(
-        f"can't tell the format of {file_path} by its name, which ends with none of {', '.join(_FORMATS)} (and .gz, "
-        "maybe); set the reader's file_format to 'jsonl' or 'tsv'"
+        f"can't tell the format of {file_path} by its name, which ends with none of {', '.join(_FORMATS)} (perhaps "
+        "followed by .gz); set the reader's file_format to 'jsonl' or 'tsv'"
     )
 
 

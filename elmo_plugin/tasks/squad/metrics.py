@@ -19,7 +19,7 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize_answer(answer: str) -> str:
-    """What is compared of an answer: its words in lower case, without ASCII punctuation, a, an and the."""
+    """An answer as it is compared: its words in lower case, without ASCII punctuation, a, an and the."""
     without_punctuation = answer.lower().translate(_WITHOUT_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", without_punctuation).split())
 
@@ -29,8 +29,8 @@ def exact_match(prediction: str, answer: str) -> float:
 
 
 def f1(prediction: str, answer: str) -> float:
-    """F1 of the words that two answers have in common, each as often as it is in both. Answers of no words have none
-    in common, so that two of them score 0, as in the script.
+    """F1 of the words that two answers have in common, each counted as often as it is in both. Answers without words
+    have none in common, so that two of them score 0, as in the script.
     """
     predicted_words, gold_words = normalize_answer(prediction).split(), normalize_answer(answer).split()
     num_common = sum((Counter(predicted_words) & Counter(gold_words)).values())
@@ -48,7 +48,7 @@ class Scores(NamedTuple):
 
 
 def score(prediction: str, answers: Sequence[str]) -> Scores:
-    """Each score by the answer for which it is highest, which needn't be the same."""
+    """Each score for the answer for which it is highest, which needn't be the same answer."""
     return Scores(
         max(exact_match(prediction, answer) for answer in answers), max(f1(prediction, answer) for answer in answers)
     )
@@ -65,7 +65,7 @@ class SquadMetric(Metric):
         self._num_questions = 0
 
     def __call__(self, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> None:  # type: ignore[override]
-        """Counts a batch: a prediction for each question, and people's answers to it. Questions without any of these
+        """Counts a batch: a prediction for each question, and people's answers to it. Questions without such answers
         don't count.
         """
         scores = [score(prediction, each) for prediction, each in zip(predictions, answers, strict=True) if each]

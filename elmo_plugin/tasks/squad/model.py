@@ -36,12 +36,12 @@ class BidafSelfAttention(TaskModel):
     Placements: `input`, beside the word vectors, and `output`, beside p and q, so that the attention sees it.
 
     `dropout` is variational, before each GRU and each linear layer. `num_best` spans are given for each question. The
-    input widths of all parts are filled in here; `heads` is `linear`, or `chained` with an `encoder` of its own.
+    input widths of all parts are filled in here; `heads` is `linear`, or `chained` with its own `encoder`.
 
     Differs from Clark and Gardner in:
     - the start and the end have a linear layer each, rather than two GRUs of which one feeds the other, because A.4
       says so; `heads` of the type `chained` are theirs, and those of the ELMo paper's code;
-    - one passage is read, and no score is shared between several, because SQuAD has one a question.
+    - one passage is read, and no score is shared between several, because SQuAD has one per question.
 
     Readings taken, where A.4 is short:
     - "dimension 90" is the width of a GRU in one direction, so that p and q are 180 wide;
@@ -136,7 +136,7 @@ class BidafSelfAttention(TaskModel):
         return _loss(scores["start_logits"], answer_span[:, 0]) + _loss(scores["end_logits"], answer_span[:, 1])
 
     def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
-        """The answers as text, with their place in it; see `SquadPredictor`."""
+        """The answers as text, with their positions in it; see `SquadPredictor`."""
         rows = zip(
             output_dict["metadata"],
             output_dict["spans"].tolist(),

@@ -15,14 +15,14 @@ from elmo_plugin.tasks.common.pooling import masked_softmax
 
 NOT_A_SPAN = float("-inf")
 
-# How many of a batch's attention weights a passage has to itself at a time: 256 MB.
+# How many of a batch's self-attention weights are held at a time: 256 MB.
 MAX_WEIGHTS = 2**26
 
 
 class TrilinearSimilarity(torch.nn.Module):
     """s_ij = w1 . a_i + w2 . b_j + w3 . (a_i * b_j), a learned weight for each dimension of each of the three.
 
-    The last term is (w3 * a_i) . b_j, a product of matrices, so that nothing larger than the result is ever made.
+    The last term is (w3 * a_i) . b_j, a product of matrices, so that nothing larger than the result is ever computed.
     """
 
     def __init__(self, dim: int) -> None:
@@ -80,8 +80,8 @@ class SelfAttention(torch.nn.Module):
 
     A passage of one token has nothing to attend to; its c is zero.
 
-    There are as many weights as pairs of tokens, 1.6 GB for 20,000 tokens. Beyond `MAX_WEIGHTS` they are made for some
-    tokens after others, and again for the gradients, so that memory grows with the tokens and not with the pairs.
+    There are as many weights as pairs of tokens, 1.6 GB for 20,000 tokens. Beyond `MAX_WEIGHTS` they are computed for a
+    block of tokens at a time, and again for the gradients, so that memory grows with the tokens and not with the pairs.
     """
 
     def __init__(self, dim: int) -> None:
@@ -115,8 +115,8 @@ class SelfAttention(torch.nn.Module):
 class SpanHeads(torch.nn.Module, Registrable):
     """How likely each token is to begin and to end the answer, as logits.
 
-    A model fills in `input_dim` and `variational_dropout`. The latter isn't called `dropout`, because AllenNLP hands
-    what it is given here down to encoders too, which have a `dropout` of their own.
+    A model fills in `input_dim` and `variational_dropout`. The latter isn't called `dropout`, because AllenNLP also
+    passes what is given here on to encoders, which have their own `dropout`.
     """
 
     default_implementation = "linear"
@@ -128,7 +128,7 @@ class SpanHeads(torch.nn.Module, Registrable):
 
 @SpanHeads.register("linear")
 class LinearHeads(SpanHeads):
-    """A linear layer for the start and one for the end, as A.4 of the ELMo paper has it."""
+    """A linear layer for the start and one for the end, as in A.4 of the ELMo paper."""
 
     def __init__(self, input_dim: int, variational_dropout: float = 0.0) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class LinearHeads(SpanHeads):
 
 @SpanHeads.register("chained")
 class ChainedHeads(SpanHeads):
-    """The end hears of the start (Clark and Gardner, section 3.1, and the code of the ELMo paper):
+    """The end depends on the start (Clark and Gardner, section 3.1, and the code of the ELMo paper):
 
     g = encoder(p), h = encoder'([g; p]); the start is a linear layer of g, the end one of h.
 
@@ -181,11 +181,11 @@ def best_spans(
     """The spans of up to `max_span_tokens` tokens with the largest P(start) P(end).
 
     The three tensors are (batch_size, length), `mask` with a row's padding at its end. The search is over all rows and
-    starts at once; it makes a tensor of (batch_size, length, max_span_tokens).
+    starts at once; it needs a tensor of (batch_size, length, max_span_tokens).
     """
     length = mask.size(1)
     max_span_tokens = min(max_span_tokens, length)
-    # Not 0, whose logarithm would make a span that is there no better than one that isn't.
+    # Not 0, whose logarithm would make an existing span no better than one that doesn't exist.
     smallest = torch.finfo(start_probabilities.dtype).tiny
     starts, ends = (
         probabilities.clamp_min(smallest).log().masked_fill(~mask, NOT_A_SPAN)

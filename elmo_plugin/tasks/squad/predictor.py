@@ -27,8 +27,8 @@ class SquadPredictor(Predictor, DisplayedPredictor):
          "n_best": [{"answer": "London", "start": 13, "end": 19, "first_token": 3, "last_token": 3,
                      "probability": 0.81}, ...]}
 
-    `start` and `end` count characters of `passage`: `passage[start:end] == answer`. A passage of tokens is those with a
-    space between each two. The probability is P(start) P(end); `n_best` holds the best answers, best first.
+    `start` and `end` count characters of `passage`: `passage[start:end] == answer`. A passage given as tokens is those
+    tokens joined by spaces. The probability is P(start) P(end); `n_best` holds the best answers, best first.
 
     For SQuAD's own evaluation script, or ours, which counts the same:
 
@@ -58,7 +58,7 @@ class SquadPredictor(Predictor, DisplayedPredictor):
     def display(self, output: JsonDict) -> List[Display]:
         likeliest: Dict[str, float] = {}
         for best in output["n_best"]:
-            likeliest.setdefault(best["answer"], best["probability"])  # one may stand at several places
+            likeliest.setdefault(best["answer"], best["probability"])  # an answer may occur in several places
         return [
             MarkedText(
                 f"{output['answer']} ({output['probability']:.1%})",

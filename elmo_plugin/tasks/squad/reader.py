@@ -17,7 +17,7 @@ from elmo_plugin.text.tokenizer import RuleBasedTokenizer
 logger = logging.getLogger(__name__)
 
 LONG_PASSAGES = ("truncate", "skip")
-NO_SPAN = (-100, -100)  # what torch's losses pass over
+NO_SPAN = (-100, -100)  # what torch's losses ignore
 
 
 Text = Union[str, Sequence[str]]
@@ -25,17 +25,17 @@ TokenSpan = Tuple[int, int]
 
 
 class Answer(NamedTuple):
-    """An answer, and the place of its first character in the passage."""
+    """An answer, and the position of its first character in the passage."""
 
     text: str
     start: int
 
 
 class AlignedAnswer(NamedTuple):
-    """The tokens of an answer, first and last, and what had to be put up with to find them."""
+    """The first and last token of an answer, and what was inexact about finding them."""
 
     span: Optional[TokenSpan]  # None if the answer isn't in the passage as far as that was read
-    was_moved: bool = False  # the text stood elsewhere than the file says
+    was_moved: bool = False  # the text wasn't where the file says
     was_widened: bool = False  # the text begins or ends inside a token
 
 
@@ -65,14 +65,13 @@ class SquadReader(DatasetReader):
 
     The answer to learn is the first that is found in the passage; scores count all. An answer that begins or ends
     inside a token is widened to whole tokens. One that isn't where the file says is looked for, and the nearest
-    occurrence taken; if there is none, the question is scored but not learned from. The log says how many there are of
-    each.
+    occurrence taken; if there is none, the question is scored but not learned from. The log counts each of these.
 
     tokenizer: for texts that aren't lists of tokens; `elmo::spacy` by default.
     max_passage_tokens: the length of the longest passage to read whole; null for any. Time grows with the square of it,
         and memory with the length: 20,000 tokens take as long as 2,500 passages of 400.
-    long_passages: what becomes of longer ones. `truncate`: their first tokens are read; a question whose answer lies
-        past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
+    long_passages: what to do with longer ones. `truncate`: their first tokens are read; a question whose answer lies
+    past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
     encoding: that of the files.
     max_instances: how many questions of a file to look at; those that are left out count too.
     """
@@ -105,7 +104,7 @@ class SquadReader(DatasetReader):
         context, passage = None, None
         for next_context, question in self.shard_iterable(_questions(str(file_path), self._encoding)):
             try:
-                # Questions come passage by passage; what they share is made once.
+                # Questions come passage by passage; what they share is built once.
                 if passage is None or next_context != context:
                     context, passage = next_context, self._passage(next_context)
                 if passage.num_cut and self._long_passages == "skip":
@@ -125,8 +124,8 @@ class SquadReader(DatasetReader):
         answers: Optional[Sequence[Answer]] = None,
         question_id: str = "",
     ) -> Instance:
-        """An instance of two texts, each a string to tokenise or a list of tokens, which are then counted as if they
-        had a space between each two. `answers` are those of people, where they are known.
+        """An instance of two texts, each a string to tokenise or a list of tokens, which are then treated as if they
+        were joined by spaces. `answers` are those of people, where they are known.
         """
         read = self._passage(passage)
         aligned = None if answers is None else [align_answer(answer, read.text, read.offsets) for answer in answers]
@@ -176,7 +175,7 @@ class SquadReader(DatasetReader):
             tokens = self._tokenizer.tokenize(text)
             if any(token.idx is None for token in tokens):
                 raise ConfigurationError(
-                    f"the tokenizer {type(self._tokenizer).__name__} doesn't say where in a text its tokens stand, "
+                    f"the tokenizer {type(self._tokenizer).__name__} doesn't say where in a text its tokens are, "
                     "without which answers can't be found; use one that does, such as elmo::spacy, without start and "
                     "end tokens"
                 )
@@ -188,7 +187,7 @@ class SquadReader(DatasetReader):
 
 
 def align_answer(answer: Answer, passage: str, offsets: Sequence[TokenSpan]) -> AlignedAnswer:
-    """The tokens of `passage`, at `offsets`, that hold an answer."""
+    """The tokens of `passage`, at `offsets`, that contain an answer."""
     text = answer.text.strip()
     if not text:
         return AlignedAnswer(None)
@@ -309,7 +308,7 @@ def _offsets(token: Token) -> TokenSpan:
 
 
 def _place(words: Sequence[str]) -> List[Token]:
-    """Tokens of text that is already tokenised, as if they had a space between each two."""
+    """Tokens of text that is already tokenised, as if they were joined by spaces."""
     tokens, start = [], 0
     for word in words:
         tokens.append(Token(word, start, start + len(word)))

@@ -63,7 +63,7 @@ class _Rows:
 
 
 class _Skipped:
-    """What a reading leaves out, and where it does so first."""
+    """What a reader leaves out, and where it first does so."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -80,7 +80,7 @@ class _Skipped:
 
 
 def read_sentences(path: str, encoding: str = "utf-8") -> Iterator[Sentence]:
-    """The sentences of a file, or of all `*gold_conll` files (gzipped or not) in a folder and those below it.
+    """The sentences of a file, or of all `*gold_conll` files (gzipped or not) in a folder and its subfolders.
 
     Two things are left out and counted in a warning at the end: columns that don't say whose arguments they hold, which
     in OntoNotes are empty ones; and arguments inside another one of the same predicate, see `without_nested`.
@@ -108,7 +108,7 @@ def brackets_to_tags(brackets: Sequence[str]) -> List[str]:
 
 
 def brackets_to_spans(brackets: Sequence[str]) -> List[Span]:
-    """`(ARG0* (R-ARG1*) *)` -> 1:2 and 0:3. As in srl-eval, what was opened last is closed first. `-` counts as `*`."""
+    """`(ARG0* (R-ARG1*) *)` -> 1:2 and 0:3. As in srl-eval, the last to open closes first. `-` counts as `*`."""
     spans: List[Span] = []
     opened: List[Tuple[int, str]] = []
     for index, bracket in enumerate(brackets):
@@ -129,14 +129,14 @@ def brackets_to_spans(brackets: Sequence[str]) -> List[Span]:
 
 
 def without_nested(spans: Sequence[Span]) -> List[Span]:
-    """Those that one tag a word can tell: of an argument and others within it the outer one, but for those around V.
+    """Those that one tag per word can express: of nested arguments the outer one, except for those around V.
 
-    A flat tagger can find one or the other; the outer one is a phrase of the predicate's own, and most often the inner
-    one a piece of it (`C-ARG1` inside `ARG1`). To srl-eval, every argument that is left out here would be a missed one.
+    A flat tagger can find only one of them; the outer one is a phrase of the predicate itself, and the inner one is
+    usually a piece of it (`C-ARG1` inside `ARG1`). srl-eval would count every argument that is left out here as missed.
     """
     predicates = [span for span in spans if span.type == PREDICATE]
     kept: List[Span] = []
-    # What closes first comes first, so that of two with the same words the outer one is the last.
+    # They come in the order of closing, so of two with the same words the outer one is the last.
     for span in [*predicates, *reversed(spans)]:
         if all(span.end <= other.start or other.end <= span.start for other in kept):
             kept.append(span)

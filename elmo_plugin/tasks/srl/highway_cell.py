@@ -1,6 +1,6 @@
 """What SRL's LSTM computes at a step besides its matrix multiplies; `HighwayLstm` has the formula.
 
-Everything is written into memory that is there already, since fresh memory for so many numbers would cost more than the
+Everything is written into memory that already exists, because allocating it at every step would cost more than the
 arithmetic. `elmo_plugin/lstm_kernels.py` has the same two functions as one GPU kernel each.
 """
 
@@ -49,9 +49,10 @@ def hidden_gradient_(
     grad_cell: torch.Tensor,
     scratch: torch.Tensor,
 ) -> None:
-    """Turns one step's activations into the gradients of its W x + U h + b and W_h x, given what has reached its state
-    from the step behind, which is overwritten, and its output. `grad_cell` holds what came to its cell from the step
-    behind it, and then what goes to the cell of the step before, in as many rows as `cell_before` has.
+    """Turns one step's activations into the gradients of its W x + U h + b and W_h x, given the gradients that have
+    reached its state from the step after it, which are overwritten, and its output. `grad_cell` holds the gradient of
+    its cell from the step after it, and then that of the cell of the step before it, in as many rows as `cell_before`
+    has.
 
     Nothing needs the activations afterwards. (A second backward pass through the same graph fails: torch finds them
     changed.)

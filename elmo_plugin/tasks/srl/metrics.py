@@ -13,7 +13,7 @@ class SrlMetric(Metric):
     """Precision, recall and F1 of arguments, V excluded and continuations joined, overall and for each type.
 
     The scores are fractions of 1, under `precision`, `recall` and `f1`, and under `f1-ARG0` and the like; `perfect` is
-    the fraction of predicates all of whose arguments are right. Before anything is counted there are no scores.
+    the fraction of predicates all of whose arguments are right. There are no scores before anything is counted.
     """
 
     supports_distributed = True

@@ -27,22 +27,22 @@ class SrlTagger(Tagger):
     Training maximises the log probability of the gold tags. Decoding finds the sequence with the highest sum of log
     probabilities among those that are well-formed in BIO; it isn't done while training.
 
-    Placements: `input`, beside the word vectors; `output`, beside what the topmost LSTM gives.
+    Placements: `input`, beside the word vectors; `output`, beside the topmost LSTM's output.
 
     The text of a sentence is embedded once for all of its predicates in a batch, found by the words in `metadata`.
 
-    Differs from the paper in: nothing that it says.
+    Differs from the paper in nothing that it states.
 
     Readings taken, where A.5 is short:
-    - "Gradients are clipped if their value exceeds 1.0" is said of each number (`grad_clipping`); He et al.'s code
-      rescales the gradient's norm, which is the ablation `clip_by_norm` of training_configs/srl.
+    - "Gradients are clipped if their value exceeds 1.0" is read as referring to each number (`grad_clipping`); He et
+      al.'s code rescales the gradient's norm, which is the ablation `clip_by_norm` of training_configs/srl.
     - The loss of a batch is the mean over its predicates of the mean over the sentence's words, as in AllenNLP's own
       labeler, on which the paper's was built.
     - The predicate's embedding starts uniform within Glorot's bounds (training_configs/srl/base.libsonnet), as in
       AllenNLP's labeler; in He et al.'s code it starts at N(0, 0.01), and without an `initializer` at N(0, 1).
     - Exactly one word is marked as the predicate, even where the brackets (V*) hold several.
-    - Dropout "on all hidden layers" is He et al.'s: one mask for each layer and sentence on what the layer gives, to
-      its next step and to the next layer.
+    - Dropout "on all hidden layers" is He et al.'s: one mask for each layer and sentence on the layer's output, to its
+      next step and to the next layer.
     - Since predicates share their sentence's ELMo vectors, they share the dropout on them, too.
     - An ensemble averages log probabilities, which is He et al.'s product of experts.
     """
@@ -98,7 +98,7 @@ class SrlTagger(Tagger):
         return None if tags is None else _mean_nll(scores["log_probabilities"], tags, scores["mask"])
 
     def _embed(self, tokens: TextFieldTensors, metadata: Optional[List[Dict[str, Any]]]) -> EmbeddedText:
-        """The text of each row, with each different sentence embedded once."""
+        """The text of each row, with each distinct sentence embedded once."""
         if metadata is None:
             return self.text_embedder(tokens)
         first_rows, sentence_ids = _sentences(metadata)
@@ -118,7 +118,7 @@ class SrlTagger(Tagger):
 
 
 def _sentences(metadata: List[Dict[str, Any]]) -> Tuple[List[int], List[int]]:
-    """The first row of each different sentence, and the number of each row's sentence among these."""
+    """The first row of each distinct sentence, and the number of each row's sentence among these."""
     numbers: Dict[Tuple[str, ...], int] = {}
     first_rows: List[int] = []
     sentence_ids: List[int] = []

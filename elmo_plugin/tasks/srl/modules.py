@@ -22,10 +22,10 @@ class HighwayLstm(torch.nn.Module):
         h_t = z * (r * o * tanh(c_t) + (1 - r) * W_h x_t)
 
     z is the dropout mask, the same at every step of a sentence: it is on what the next step sees, and on what the next
-    layer sees. Only U h_s has to wait for the step before; all that depends on x is computed for the whole batch at
-    once, padding left out, and so are the gradients of W and U.
+    layer sees. Only U h_s has to wait for the previous step; everything that depends on x is computed for the whole
+    batch at once, without padding, and so are the gradients of W and U.
 
-    Each gate's matrices are initialised orthogonal, and the biases 0 but for the forget gate's, which are 1.
+    Each gate's matrices start orthogonal, and the biases at 0 except for the forget gate's, which start at 1.
     """
 
     # In this order in the matrices: those with a sigmoid are side by side.
@@ -38,8 +38,8 @@ class HighwayLstm(torch.nn.Module):
         self.go_forward = go_forward
         self.dropout = dropout
         num_gates = len(self.GATES)
-        # Each with a row an input, the faster way round for the products and for their gradients. The columns past the
-        # gates' are W_h, which has no bias.
+        # Each has one row per input, the faster orientation for the products and for their gradients. The columns past
+        # the gates' are W_h, which has no bias.
         self.input_weight = torch.nn.Parameter(torch.empty(input_dim, (num_gates + 1) * hidden_dim))
         self.state_weight = torch.nn.Parameter(torch.empty(hidden_dim, num_gates * hidden_dim))
         self.bias = torch.nn.Parameter(torch.empty(num_gates * hidden_dim))
@@ -58,7 +58,7 @@ class HighwayLstm(torch.nn.Module):
         batch_sizes: List[int] = inputs.batch_sizes.tolist()
         # W x for each gate, and W_h x. Shape: (num_tokens, (num_gates + 1) * hidden_dim)
         projected = inputs.data @ self.input_weight
-        # In mixed precision, too, the recurrence is in the precision of the weights.
+        # Even in mixed precision the recurrence is in the precision of the weights.
         projected = projected.to(self.state_weight.dtype)
         with torch.autocast(projected.device.type, enabled=False):
             outputs, _ = _Recurrence.apply(
@@ -83,10 +83,10 @@ class AlternatingLstm(Seq2SeqEncoder):
 
     The same function as AllenNLP's `alternating_lstm` (with `use_highway`, without `use_input_projection_bias`), with
     everything that isn't sequential taken out of the loop over steps; benchmarks/srl_lstm.py compares the two. They
-    differ in training: what is dropped here is dropped for the next layer too, as He et al. have it, and there for the
-    next step only.
+    differ in training: what is dropped here is dropped for the next layer too, as in He et al., and there for the next
+    step only.
 
-    input_size, hidden_size, num_layers: as for any LSTM; every layer gives `hidden_size` numbers a token.
+    input_size, hidden_size, num_layers: as for any LSTM; every layer gives `hidden_size` numbers per token.
     recurrent_dropout: the chance that a unit is dropped, for a whole sentence, in each layer.
     """
 
@@ -132,9 +132,10 @@ class _Steps(NamedTuple):
     go_forward: bool
 
     def in_order(self) -> Iterator[Tuple[slice, slice, slice]]:
-        """The rows of each step in reading order; those among them with a step before; and that step's, alike.
+        """The rows of each step in reading order; those among them that have a previous step; and their rows in that
+        step.
 
-        Going forward, sentences drop out one after another. Going backward they come in, without a step before.
+        Going forward, sentences drop out one after another. Going backward they come in, without a previous step.
         """
         starts = [0, *accumulate(self.batch_sizes)]
         numbers = range(len(self.batch_sizes))
@@ -150,7 +151,7 @@ class _Steps(NamedTuple):
             size_before, start_before = size, start
 
     def rows_before(self) -> List[int]:
-        """For each row of each step that of the step before; -1 where there is none."""
+        """For each row of each step, that of the previous step; -1 where there is none."""
         places = [-1] * sum(self.batch_sizes)
         for _, continued, before in self.in_order():
             places[continued] = range(before.start, before.stop)
@@ -159,8 +160,8 @@ class _Steps(NamedTuple):
 
 class _Recurrence(torch.autograd.Function):
     """What is sequential in `HighwayLstm`. In both passes a step's numbers are small enough for the processor's caches,
-    so everything by element is done within the loop, adding the bias too, and only the gradients of U and b are left
-    out of it.
+    so everything elementwise is done inside the loop, adding the bias included, and only the gradients of U and b are
+    outside it.
     """
 
     @staticmethod
@@ -172,7 +173,7 @@ class _Recurrence(torch.autograd.Function):
         mask: Optional[torch.Tensor],
         steps: _Steps,
     ) -> Tuple[torch.Tensor, torch.Tensor]:
-        """`projected`, (num_tokens, 6 * dim), are W x and W_h x. The gates take their places."""
+        """`projected`, (num_tokens, 6 * dim), are W x and W_h x. They are overwritten with the gates."""
         dim = len(state_weight)
         cells, squashed, outputs = (projected.new_empty(len(projected), dim) for _ in range(3))
         arithmetic = lstm_kernels_for(projected) or highway_cell
@@ -194,7 +195,7 @@ class _Recurrence(torch.autograd.Function):
         activations, cells, squashed, outputs, state_weight, mask, rows_before = ctx.saved_tensors
         dim, batch_size = len(state_weight), ctx.steps.batch_sizes[0]
         transposed_weight = state_weight.t().contiguous()
-        # What has reached each sentence's state from the steps behind. Shape: (batch_size, dim)
+        # The gradients that have reached each sentence's state from later steps. Shape: (batch_size, dim)
         grad_state, grad_cells = (outputs.new_zeros(batch_size, dim) for _ in range(2))
         scratch = outputs.new_empty(batch_size, 4 * dim)
         arithmetic, grad_outputs = lstm_kernels_for(outputs) or highway_cell, grad_outputs.contiguous()

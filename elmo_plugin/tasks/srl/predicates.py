@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 
 
 class PredicateFinder(Registrable):
-    """Finds predicates by what a tagger says of words. What it needs is loaded at its first use."""
+    """Finds predicates by a tagger's tags. What it needs is loaded when it is first used."""
 
     default_implementation = "spacy"
 
@@ -22,7 +22,7 @@ class PredicateFinder(Registrable):
 
 @PredicateFinder.register("spacy")
 class SpacyPredicateFinder(PredicateFinder):
-    """Verbs, auxiliaries left out, by a trained pipeline of spaCy: the name of one that is installed, or its folder."""
+    """Verbs except auxiliaries, by a trained spaCy pipeline: the name of an installed one, or its folder."""
 
     def __init__(self, model: str = "en_core_web_sm") -> None:
         self._model = model
@@ -49,7 +49,7 @@ class SpacyPredicateFinder(PredicateFinder):
 
 @PredicateFinder.register("tagger")
 class TaggerPredicateFinder(PredicateFinder):
-    """Words to which a tagger of AllenNLP's, such as a `simple_tagger` of parts of speech, gives certain tags.
+    """Words that one of AllenNLP's taggers, such as a `simple_tagger` of parts of speech, gives certain tags.
 
     archive_file: the tagger's model.tar.gz.
     predicate_tags: how the tags of predicates begin; those of verbs in the Penn Treebank by default.
@@ -81,5 +81,5 @@ class TaggerPredicateFinder(PredicateFinder):
 
 
 def _is_predicate(token: Any) -> bool:
-    # "Is" and "has" are auxiliaries to spaCy even where they are all the verb there is; the parse tells.
+    # To spaCy, "is" and "has" are auxiliaries even where they are the only verb; the parse tells.
     return token.pos_ == "VERB" or (token.pos_ == "AUX" and token.dep_ not in ("", "aux", "auxpass"))

@@ -53,7 +53,7 @@ class SrlPredictor(Predictor, DisplayedPredictor):
     task_title = "Semantic roles"
     inputs = [
         Input("sentence", "Sentence"),
-        Input("predicates", "Predicates, with spaces between; empty: the model's predicate finder", is_optional=True),
+        Input("predicates", "Predicates, separated by spaces; if empty, the model finds them", is_optional=True),
     ]
     examples = [
         {"sentence": "Ada met Bo in Oslo yesterday.", "predicates": "met"},
@@ -92,7 +92,7 @@ class SrlPredictor(Predictor, DisplayedPredictor):
         ]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        raise NotImplementedError("a sentence has as many instances as predicates; use predict_json")
+        raise NotImplementedError("a sentence has one instance per predicate; use predict_json")
 
     def _text(self, json_dict: JsonDict) -> _Text:
         words, sentence = json_dict.get("tokens"), json_dict.get("sentence")
@@ -126,7 +126,7 @@ class SrlPredictor(Predictor, DisplayedPredictor):
 
 
 def _given_predicates(json_dict: JsonDict, text: _Text) -> Any:
-    """Their numbers, where the input has them; None where they are to be found."""
+    """Their numbers, if the input has them; None if they have to be found."""
     given = json_dict.get("predicates") or ()
     names = given.split() if isinstance(given, str) else list(given)
     if "predicate_indices" in json_dict or not names:

@@ -29,9 +29,9 @@ class SrlReader(DatasetReader):
 
     There is one instance for each predicate, which is the word with the frameset (01 above) that its column belongs to,
     or, in files without framesets, the one where its brackets (V*) begin; a sentence without one has no instance. Tags
-    are in BIO, with continuations (C-ARG1) and references (R-ARG1) as labels of their own. Of arguments nested in one
+    are in BIO, with continuations (C-ARG1) and references (R-ARG1) as separate labels. Of arguments nested in one
     another, which CoNLL-2012's v4 files have, the outermost is kept, and empty columns that belong to no predicate are
-    passed over; a warning says how many there are of each.
+    skipped; a warning counts both.
 
     verbal_predicates_only: leaves out predicates whose part of speech isn't a verb's, such as nouns.
     max_tokens: leaves out longer sentences; for training data only.
@@ -66,7 +66,7 @@ class SrlReader(DatasetReader):
         self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
-        # Sentences are shared out among processes, not predicates, so that those of a sentence stay together.
+        # Sentences, not predicates, are distributed among processes, so that a sentence's predicates stay together.
         for sentence in self.shard_iterable(self._sentences(str(file_path))):
             for frame in sentence.frames:
                 yield self.text_to_instance(sentence.words, frame.predicate_index, frame.tags, sentence.place)
@@ -78,7 +78,7 @@ class SrlReader(DatasetReader):
         tags: Optional[Sequence[str]] = None,
         place: Optional[str] = None,
     ) -> Instance:
-        """An instance of one predicate of a sentence. `place` tells sentences with the same words apart."""
+        """An instance of one predicate of a sentence. `place` distinguishes sentences with the same words."""
         if not 0 <= predicate_index < len(words):
             raise ValueError(f"there is no word {predicate_index} among the {len(words)} of {' '.join(words)!r}")
         text_field = TextField([Token(word) for word in words])
@@ -113,7 +113,7 @@ class SrlReader(DatasetReader):
                 num_sentences += 1
                 yield sentence._replace(frames=frames)
         if num_sentences == 0:
-            raise ConfigurationError(f"{file_path} holds no predicate, or none that the reader's arguments let through")
+            raise ConfigurationError(f"{file_path} holds no predicate, or none that the reader's arguments allow")
 
     def _chosen_frames(self, sentence: Sentence) -> List[Frame]:
         if self._max_tokens is not None and len(sentence.words) > self._max_tokens:

@@ -10,10 +10,10 @@ from allennlp.data.samplers.bucket_batch_sampler import add_noise_to_value
 
 @BatchSampler.register("elmo::sentences")
 class SentenceBatchSampler(BucketBatchSampler):
-    """AllenNLP's `bucket`, with one noise for all instances of a sentence, so that they are sorted side by side.
+    """AllenNLP's `bucket`, with the same noise for all instances of a sentence, so that they stay adjacent when sorted.
 
-    A model can then embed the sentence once for all of them. Batches have `batch_size` instances all the same, but for
-    the last: a sentence at the seam between two is in both.
+    A model can then embed the sentence once for all of them. Batches still have `batch_size` instances, except for the
+    last: a sentence at the border of two batches is in both.
     """
 
     def __init__(

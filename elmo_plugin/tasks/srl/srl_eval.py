@@ -25,7 +25,7 @@ class SpanScores(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """A type and the pieces of an argument, each from its first word to the one past its last."""
+    """An argument's type and its pieces, each from its first word to the one past its last."""
 
     type: str
     pieces: Tuple[Tuple[int, int], ...]
@@ -34,7 +34,7 @@ class Argument(NamedTuple):
 def arguments(tags: Sequence[str]) -> Set[Argument]:
     """The arguments in a predicate's tags, where a C-X is a further piece of the last X before it.
 
-    Without an X before it, a C-X is an X itself. References, R-X, are arguments of a type of their own.
+    Without an X before it, a C-X is an X itself. References, R-X, are arguments of a separate type.
     """
     pieces: List[Tuple[str, List[Tuple[int, int]]]] = []
     last_of_type: Dict[str, List[Tuple[int, int]]] = {}
@@ -50,7 +50,7 @@ def arguments(tags: Sequence[str]) -> Set[Argument]:
 
 @dataclass
 class SrlCounts:
-    """What srl-eval counts. An argument is correct if its type and all of its pieces are; V is counted apart."""
+    """What srl-eval counts. An argument is correct if its type and all of its pieces are; V is counted separately."""
 
     num_propositions: int = 0
     num_perfect: int = 0
@@ -78,12 +78,12 @@ class SrlCounts:
 
     @property
     def types(self) -> List[str]:
-        """The types of arguments that were met, V not among them."""
+        """The types of arguments that occurred, except V."""
         met = self.correct.keys() | self.excess.keys() | self.missed.keys()
         return sorted(met - set(EXCLUDED))
 
     def scores(self, type_: Optional[str] = None) -> SpanScores:
-        """Of the arguments of one type, or of all but V."""
+        """The scores of the arguments of one type, or of all but V."""
         return SpanScores(*(percentage / 100 for percentage in _percentages(*self._counts(type_))))
 
     def report(self, num_sentences: int) -> str:
@@ -124,14 +124,14 @@ class SrlCounts:
 def format_props(words: Sequence[str], frames: Iterable[Frame]) -> str:
     """A sentence as srl-eval reads it: the predicates in the first column, then a column of brackets for each.
 
-    A word has one predicate at most there; of several frames of one word, ValueError is raised.
+    A word has at most one predicate there; several frames of one word raise ValueError.
     """
     ordered = sorted(frames, key=lambda frame: frame.predicate_index)
     predicates = ["-"] * len(words)
     for predicate_index, _ in ordered:
         if predicates[predicate_index] != "-":
             raise ValueError(f"two frames have the predicate {words[predicate_index]!r}, word {predicate_index}")
-        # A predicate written as '-' would be none.
+        # A predicate written as '-' wouldn't count as one.
         predicates[predicate_index] = words[predicate_index] if words[predicate_index] != "-" else "--"
     columns = [predicates, *(tags_to_brackets(frame.tags) for frame in ordered)]
     return "".join(" ".join(row) + "\n" for row in zip(*columns, strict=True)) + "\n"
@@ -147,7 +147,7 @@ def tags_to_brackets(tags: Sequence[str]) -> List[str]:
 
 
 def score_file(file_path: str, gold_props: Optional[str] = None, predicted_props: Optional[str] = None) -> str:
-    """The report on the lines that `allennlp predict --use-dataset-reader` writes, a sentence at a time."""
+    """The report on the lines that `allennlp predict --use-dataset-reader` writes, read one sentence at a time."""
     counts, num_sentences = SrlCounts(), 0
     with ExitStack() as stack:
         outputs = {

@@ -33,8 +33,8 @@ class BiattentiveClassifier(Classifier):
     `pooled_dropout` on p. The input widths of all parts are filled in here.
 
     Differs from the papers in:
-    - one side of the network is computed, where McCann et al. give a single sentence to it twice, because biattention
-      of a sequence with itself is the same from both sides, and with one integrator so is all that follows;
+    - one side of the network is computed, where McCann et al. feed a single sentence in twice, because biattention of a
+      sequence with itself is the same from both sides, and with one integrator so is everything that follows;
     - `maxout` has no batch normalisation, because AllenNLP's has none; A.8 found the normalised one worse than ReLU.
 
     Readings taken, where A.8 is short:
@@ -42,7 +42,7 @@ class BiattentiveClassifier(Classifier):
       and concatenated to the input" leaves open where the second vectors go. `output` makes [h_k; ELMo_k] of the lowest
       biLSTM's output, as in section 3.3 and in the other tasks, and the integrator is the second biLSTM, which has them
       in its input. AllenNLP's own BCN could put them after the integrator, here `integrated`;
-    - the "two ReLu layers with dropout" stand before the linear layer to the classes;
+    - the "two ReLu layers with dropout" come before the linear layer to the classes;
     - training phrases: see the reader. Dropout rates and the widths of the feed-forward layers, which the paper doesn't
       give: see training_configs/sst/base.libsonnet.
     """
@@ -113,7 +113,7 @@ def _build_output_layers(
     given = [layers for layers in (feedforward, maxout) if layers is not None]
     if len(given) != 1:
         raise ConfigurationError(
-            "model elmo::sst: give either 'feedforward', the ReLU layers before the classes, or 'maxout' in their "
-            f"place; {'both are' if given else 'neither is'} there"
+            "model elmo::sst: give either 'feedforward', the ReLU layers before the classes, or 'maxout' instead; "
+            f"{'both are' if given else 'neither is'} given"
         )
     return given[0].construct(input_dim=input_dim)

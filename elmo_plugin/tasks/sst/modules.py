@@ -6,10 +6,11 @@ from elmo_plugin.tasks.common.pooling import SelfAttentivePooling, masked_max, m
 
 
 class SelfBiattention(torch.nn.Module):
-    """Biattention of a sequence with itself: each token beside what it finds in the others.
+    """Biattention of a sequence with itself: each token with what it finds in the others.
 
     For two sequences X and Y, A = X Y^T, C_y = softmax(A) Y is each x's summary of Y, and [X; X - C_y; X * C_y] goes
-    on; likewise for Y. With X = Y, as for a single sentence, A is symmetric and both sides are the same; one is made.
+    on; likewise for Y. With X = Y, as for a single sentence, A is symmetric and both sides are the same, so only one is
+    computed.
     """
 
     def get_output_dim(self, input_dim: int) -> int:

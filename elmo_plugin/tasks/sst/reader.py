@@ -29,15 +29,15 @@ class LabelledPhrase(NamedTuple):
 
 @DatasetReader.register("elmo::sst")
 class SentimentTreebankReader(DatasetReader):
-    """Reads the treebank's trees, one a line, into `tokens` and their `label`.
+    """Reads the treebank's trees, one per line, into `tokens` and their `label`.
 
-    - `granularity`: `5-class`, or `2-class`, which leaves out what is neutral.
+    - `granularity`: `5-class`, or `2-class`, which leaves out neutral ones.
     - `phrases`: every phrase of a tree is an instance, as in training; otherwise the whole sentences only, as in
       evaluation.
     - `min_tokens`: with `phrases`, shorter ones are left out.
     - `encoding`: that of the files.
-    - `tokenizer`: for text that isn't tokenised yet (a predictor's). The trees' tokens stand as they are, but for their
-      escapes.
+    - `tokenizer`: for text that isn't tokenised yet (a predictor's). The trees' tokens are used as they are, except for
+      their escapes.
 
     Readings taken of "we only train on phrases that contain four or more tokens" (A.8): a whole sentence is kept even
     if it is shorter (136 of the 8,544 training sentences), being what the task is about; and a phrase that occurs in
@@ -79,7 +79,7 @@ class SentimentTreebankReader(DatasetReader):
                 num_phrases += 1
                 yield phrase
         if not num_phrases:
-            raise ConfigurationError(f"{file_path} holds no labelled sentence; one tree a line is expected")
+            raise ConfigurationError(f"{file_path} holds no labelled sentence; one tree per line is expected")
         logger.info("read %d labelled phrases from %s", num_phrases, file_path)
 
     def _phrases_of(self, tree: Tree) -> Iterator[LabelledPhrase]:
@@ -111,7 +111,9 @@ class SentimentTreebankReader(DatasetReader):
 
 
 def read_trees(file_path: str, encoding: str = "utf-8") -> Iterator[Tree]:
-    """The trees in a file (a path or URL), one a line, empty lines apart. A broken one is named by file and line."""
+    """The trees in a file (a path or URL), one per line; empty lines are skipped. A broken one is named by file and
+    line.
+    """
     for number, line in numbered_lines(file_path, encoding=encoding):
         try:
             tree = parse_tree(line)

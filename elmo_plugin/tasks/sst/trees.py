@@ -30,7 +30,7 @@ class Tree(NamedTuple):
 
 
 def parse_tree(text: str) -> Tree:
-    """Reads one tree, without recursion: none is too deep. A broken one is a ValueError that names the column."""
+    """Reads one tree, without recursion, so none is too deep. A broken one raises a ValueError naming the column."""
     builder = _TreeBuilder()
     for match in _PIECE.finditer(text):
         try:
@@ -63,7 +63,7 @@ class _TreeBuilder:
 
     def add(self, piece: str) -> None:
         if self._spans and not self._open:
-            raise ValueError(f"the tree ends before {piece!r}; one tree a line is expected")
+            raise ValueError(f"the tree ends before {piece!r}; one tree per line is expected")
         if piece == "(":
             self._open_phrase()
         elif not self._open:

@@ -20,7 +20,7 @@ OUTPUTS = {
         {"text": "Ada waved. Bo saw her.", "mentions": [[{"start": 0, "end": 3}, {"start": 18, "end": 21}]]},
         [
             MarkedText(
-                "Clusters: what has one number speaks of one thing",
+                "Clusters: phrases with the same number refer to the same thing",
                 "Ada waved. Bo saw her.",
                 [Mark(0, 3, "1"), Mark(18, 21, "1")],
             )

@@ -63,7 +63,7 @@ def test_speakers_have_numbers_of_their_own_in_each_document():
 
 
 def test_speakers_that_dont_fit_the_words_are_refused():
-    with pytest.raises(ValueError, match="a speaker for each word"):
+    with pytest.raises(ValueError, match="exactly one speaker for each word"):
         CoreferenceReader().text_to_instance(SENTENCES, [["Bo"], ["Cy"]])
 
 

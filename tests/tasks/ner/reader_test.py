@@ -89,8 +89,8 @@ def test_a_no_break_space_belongs_to_its_token(write):
     [
         ("Ada B-PER\n\nleft O\nOslo X-LOC\n", "line 4: 'X-LOC' isn't a tag of the scheme BIO.*set .* file_scheme"),
         ("Ada B-PER\n\nOslo U-LOC\n", "line 3: 'U-LOC' isn't a tag of the scheme BIO"),
-        ("Ada U-PER\n\nleft O\nOslo L-LOC\n", "line 4: 'L-LOC' stands where BIOUL has 'U-LOC'"),
-        ("Ada U-PER\n\nOslo B-LOC\n", "line 3: 'B-LOC' stands where BIOUL has 'U-LOC'"),
+        ("Ada U-PER\n\nleft O\nOslo L-LOC\n", "line 4: 'L-LOC' is where BIOUL has 'U-LOC'"),
+        ("Ada U-PER\n\nOslo B-LOC\n", "line 3: 'B-LOC' is where BIOUL has 'U-LOC'"),
         ("Ada X-PER\n", "line 1: 'X-PER' isn't a tag.*one of BIO, IOB1, BIOUL.*tag_column"),
         ("Ada NNP B-PER\nleft O\n", "line 2: expected 3 columns as in the lines before.*got 2: 'left O'"),
         ("Ada\n", "line 1: expected a token and its tag.*got 1: 'Ada'"),
