@@ -4,13 +4,13 @@ To AllenNLP an archive is code: a `type` in its config.json can name any class t
 be jsonnet that reads files, components fetch whatever path or URL they are given, and a tar file may hold anything. So
 whatever opens an archive, AllenNLP's own `predict` and `evaluate` included, goes through here:
 
-- members are plain files and folders inside the archive, and neither their number nor their total size is absurd;
+- members are plain files and folders inside the archive, and neither their number nor their total size is excessive;
 - config.json is plain JSON, and the classes it names are registered ones;
 - while the model is built, nothing outside the archive is fetched or read. A biLM's two files are the exception: they
   hold numbers only, and archives trained by AllenNLP's own ELMo need them.
 
-Weights are read by torch's `weights_only` loader, which runs nothing. What the user's own overrides name is the user's
-word and isn't checked; ELMO_TRUST_ARCHIVES=1 turns the checks of config.json off for archives of one's own.
+Weights are read by torch's `weights_only` loader, which runs nothing. What the user's own overrides name is trusted;
+ELMO_TRUST_ARCHIVES=1 turns off the checks of config.json, for one's own archives.
 """
 
 import functools
@@ -35,7 +35,7 @@ TRUST_VARIABLE = "ELMO_TRUST_ARCHIVES"
 CONFIG_NAME, META_NAME = "config.json", "meta.json"
 MAX_MEMBERS = 10_000
 MAX_BYTES = 8 * 2**30
-# What gzip makes of weights is seldom a tenth of them; of a bomb it is a thousandth.
+# gzip seldom shrinks weights to a tenth; a bomb shrinks to a thousandth.
 MAX_RATIO = 100
 ALWAYS_ALLOWED_BYTES = 2**30
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -73,7 +73,7 @@ def unpack(archive_file: PathOrName, folder: PathOrName) -> None:
 
 
 class _Budget:
-    """What an archive may still unpack to."""
+    """How much an archive may still unpack to."""
 
     def __init__(self, archive_file: PathOrName) -> None:
         self._archive_file = archive_file
@@ -163,8 +163,8 @@ def check_reachable(path: PathOrName) -> None:
     ):
         return
     raise ArchiveError(
-        f"The archive {opening.archive} was refused: its {CONFIG_NAME} reaches outside of it, for {text!r}. {_REMEDY} "
-        "Or name a file of yours in its place with --overrides."
+        f"The archive {opening.archive} was refused: its {CONFIG_NAME} refers to {text!r}, outside the archive. "
+        f"{_REMEDY} Or name a file of yours instead with --overrides."
     )
 
 
@@ -202,7 +202,7 @@ _archive: ContextVar[Optional[PathOrName]] = ContextVar("archive", default=None)
 def extracted_archive(resolved_archive_file: PathOrName, cleanup: bool = True) -> Iterator[str]:
     """AllenNLP's function of this name, with `unpack`."""
     folder = tempfile.mkdtemp()
-    remove = True  # whatever the caller wants, half an archive is of no use
+    remove = True  # half an archive is of no use, whatever the caller wants
     try:
         unpack(resolved_archive_file, folder)
         remove = cleanup
@@ -217,7 +217,7 @@ def opening_by_name(load_archive: Callable) -> Callable:
 
     @functools.wraps(load_archive)
     def load(archive_file: PathOrName, *args, **kwargs):
-        from elmo_plugin.bilm.softmax_file import open_archive  # not above: what it imports, imports this
+        from elmo_plugin.bilm.softmax_file import open_archive  # not at the top: it imports this module
 
         archive = open_archive(str(archive_file))
         if archive is not None:
@@ -231,7 +231,7 @@ def opening_by_name(load_archive: Callable) -> Callable:
         except Exception as error:
             raise ArchiveError(
                 f"The archive {archive_file} can't be opened: {_in_a_sentence(error)}. It is damaged, or was made by "
-                "other code than is installed here; get it again, or train again."
+                "code other than that installed here; get it again, or train again."
             ) from error
         finally:
             _archive.reset(token)
@@ -240,8 +240,8 @@ def opening_by_name(load_archive: Callable) -> Callable:
 
 
 def _in_a_sentence(error: Exception) -> str:
-    if isinstance(error, pickle.UnpicklingError):  # torch's message is advice to load the file in spite of it
-        return "its weights hold something else than tensors, which isn't loaded since it could run code"
+    if isinstance(error, pickle.UnpicklingError):  # torch's message advises loading the file anyway
+        return "its weights hold something other than tensors, which isn't loaded since it could run code"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 

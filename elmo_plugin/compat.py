@@ -1,6 +1,6 @@
 """The repairs that AllenNLP 2.10.1, the last release, needs on today's torch and Python.
 
-Each repair is one function: its docstring says what breaks and since when, and its decorator how the defect is
+Each repair is one function: its docstring says what breaks and since when, and its decorator says how the defect is
 recognised. Where AllenNLP isn't broken a repair does nothing. The function that a repair replaces stays reachable as
 `__wrapped__` of its replacement. `elmo_plugin.plugin` calls `apply()`, so that every command and every spawned worker
 that loads the plugin has the repairs.
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class Repair(NamedTuple):
-    """A defect (`reason`), how it is recognised (`is_needed`) and what is done about it (`make`)."""
+    """A defect (`reason`), how it is recognised (`is_needed`) and how it is repaired (`make`)."""
 
     name: str
     reason: str
@@ -52,7 +52,7 @@ _APPLIED: List[str] = []
 
 
 def apply() -> List[str]:
-    """Makes the repairs that are needed, each once in a process. Returns the names of those in force."""
+    """Makes the repairs that are needed, each once per process. Returns the names of those in force."""
     for repair in REPAIRS:
         if repair.name not in _APPLIED and repair.is_needed():
             repair.make()
@@ -172,9 +172,9 @@ def _moving_average_forgets_the_model() -> bool:
 
 @_repair(_moving_average_forgets_the_model)
 def moving_average_after_recover() -> None:
-    """`MovingAverage.load_state_dict` takes the parameters from the checkpoint in place of the model's: after
-    `--recover` the average stands still and "averaged" evaluation uses the raw weights (AllenNLP 2.10.1, any torch).
-    Only the averages are loaded now, into the tensors that are there, so that they keep their device.
+    """`MovingAverage.load_state_dict` takes the parameters from the checkpoint instead of the model's: after
+    `--recover` the average no longer changes and "averaged" evaluation uses the raw weights (AllenNLP 2.10.1, any
+    torch). Now only the averages are loaded, into the existing tensors, so that they keep their device.
     """
     original = MovingAverage.load_state_dict
 
@@ -205,7 +205,7 @@ def _sparse_gradients_cannot_be_clipped() -> bool:
         norm = torch.nn.utils.clip_grad_norm_([parameter], 1.0)
     except (NotImplementedError, RuntimeError):
         return True
-    return norm.item() != 2.0  # a norm over values that weren't summed first would be the root of 2
+    return norm.item() != 2.0  # without summing first, the norm would be the root of 2
 
 
 @_repair(_sparse_gradients_cannot_be_clipped)
@@ -221,7 +221,7 @@ def sparse_gradient_clipping() -> None:
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if not any(parameter.grad is not None and parameter.grad.is_sparse for parameter in parameters):
             return original(parameters, *args, **kwargs)
-        # torch looks at nothing but the gradients, so that anything that has one will do.
+        # torch only looks at the gradients, so anything that has one will do.
         stand_ins: List[Any] = [SimpleNamespace(grad=_dense_values(parameter)) for parameter in parameters]
         return original(stand_ins, *args, **kwargs)
 
@@ -269,7 +269,8 @@ def _pooled_padding_depends_on_precision() -> bool:
 def cnn_in_half_precision() -> None:
     """`CnnEncoder` adds the lowest number of its activations' precision at padding, and sets to 0 what is then equal to
     the lowest of the pooled values' precision. The sum is in single precision, so that in mixed precision the two are
-    different numbers and words shorter than a filter keep -65504 (AllenNLP 2.10.1, any torch). One number for both.
+    different numbers and words shorter than a filter keep -65504 (AllenNLP 2.10.1, any torch). Now both use the same
+    number.
     """
     lowest = torch.finfo(torch.float32).min
     cnn_encoder.min_value_of_dtype = lambda dtype: lowest
@@ -308,7 +309,7 @@ def _loading_a_model_checks_no_device() -> bool:
 
 @_repair(_loading_a_model_checks_no_device)
 def missing_gpu_message() -> None:
-    """Asking for a GPU that isn't there: AllenNLP's message doesn't name the device and knows only of the trainer's
+    """Asking for a GPU that doesn't exist: AllenNLP's message doesn't name the device and only mentions the trainer's
     setting, and `evaluate` loads the model before it checks, so that the message is torch's (AllenNLP 2.10.1, any
     torch).
     """
@@ -391,8 +392,8 @@ def cached_archive_extraction() -> None:
 
 @_repair(lambda: True)
 def included_packages() -> None:
-    """`--include-package elmo_plugin` imports every module there is (AllenNLP 2.10.1), the page's too, which needs an
-    extra that may be absent.
+    """`--include-package elmo_plugin` imports every module (AllenNLP 2.10.1), including the page's, which needs an
+    extra that may not be installed.
     """
     original = common_util.import_module_and_submodules
 
@@ -431,7 +432,7 @@ def _variables_have_no_defaults() -> bool:
 @_repair(_variables_have_no_defaults)
 def defaults_of_variables() -> None:
     """AllenNLP 2.10.1 hands the environment to jsonnet, where a variable that isn't set can't have a default. Those of
-    the plugin's table get theirs on the way; the environment stays as it is.
+    the plugin's table get theirs here; the environment doesn't change.
     """
     original = params._environment_variables
 
@@ -448,8 +449,8 @@ def _suggestions_need_nltk() -> bool:
 
 @_repair(_suggestions_need_nltk)
 def suggestions_for_unknown_names() -> None:
-    """For a registered name that is misspelt, AllenNLP looks for the one that is meant with a function of nltk's, and
-    fails where nltk isn't installed (AllenNLP 2.10.1, any torch). Python's own `difflib` finds it too.
+    """For a misspelt registered name, AllenNLP looks for the intended one with one of nltk's functions, and fails if
+    nltk isn't installed (AllenNLP 2.10.1, any torch). Python's own `difflib` finds it too.
     """
     original = registrable._get_suggestion
 

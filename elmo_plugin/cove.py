@@ -30,8 +30,8 @@ _SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
 
 
 class MtLstm(torch.nn.Module):
-    """The two biLSTMs. With the word vectors below them, which are put twice side by side as ELMo's token layer is,
-    they make three layers of the same width.
+    """The two biLSTMs. With the word vectors below them, repeated to full width like ELMo's token layer, they make
+    three layers of the same width.
     """
 
     num_layers = 3
@@ -66,7 +66,7 @@ class MtLstm(torch.nn.Module):
         """(batch_size, num_tokens, 300) -> (3, batch_size, num_tokens, 600), zeros at padding."""
         if mask.size(1) == 0:
             return words.new_zeros(self.num_layers, *mask.shape, self.get_output_dim())
-        # A row without tokens counts as one of a single token, which the mask then takes out.
+        # A row without tokens counts as having one token, which the mask then removes.
         lengths = mask.sum(dim=1).clamp(min=1).cpu()
         outputs = [torch.cat([words, words], dim=-1)]
         vectors = words
@@ -79,9 +79,9 @@ class MtLstm(torch.nn.Module):
 
 @ContextualEmbedder.register("cove")
 class Cove(ContextualEmbedder):
-    """CoVe at a task's placements, with weights of its own for the layers at each, as `elmo` has them.
+    """CoVe at a task's placements, with separate layer weights at each, like `elmo`.
 
-    - `words`: the embedder of 300-d GloVe vectors that CoVe reads, `elmo::word_vectors` by rights.
+    - `words`: the embedder of 300-d GloVe vectors that CoVe reads, normally `elmo::word_vectors`.
     - `pretrained_file`: CoVe's own. An archive doesn't need it.
     - `layers`: `top`, the second biLSTM, is what McCann et al. use; `all`, learned weights; `tokens`, the word vectors
       only; or a list of three fixed weights. `layer_norm`, `gamma`: see `ScalarMix`.
@@ -144,8 +144,8 @@ class Cove(ContextualEmbedder):
 
 
 class CoveEmbedder(ElmoEmbedder):
-    """CoVe's layers of sentences: word vectors, first and second biLSTM, each 600 wide. Words that the file of vectors
-    doesn't have are zeros.
+    """CoVe's layers of sentences: word vectors, first and second biLSTM, each 600 wide. Words that aren't in the file
+    of vectors are zeros.
     """
 
     name = "CoVe"
@@ -199,7 +199,7 @@ def _read_state(file: str) -> Dict[str, torch.Tensor]:
         raise ConfigurationError(f"{file} isn't a file of torch's weights ({error})") from error
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
         raise ConfigurationError(f"{file} isn't CoVe's: expected weights by name, got a {type(state).__name__}")
-    # As a torch.nn.LSTM names them, or a module that has it as `rnn`.
+    # As a torch.nn.LSTM names them, or a module with one called `rnn`.
     return {name.removeprefix("rnn."): weight for name, weight in state.items()}
 
 

@@ -1,7 +1,7 @@
 """The error for what a config, an argument or a file can cause, without AllenNLP, whose import takes seconds.
 
 Where AllenNLP is imported, before or after, the error is a kind of AllenNLP's own, so that whoever catches theirs
-catches this one. `elmo_plugin_startup` sees to it where AllenNLP comes after.
+catches this one. `elmo_plugin_startup` takes care of the case that AllenNLP is imported later.
 """
 
 import sys

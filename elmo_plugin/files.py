@@ -21,8 +21,8 @@ def read_lines(
 ) -> Iterator[str]:
     """The lines of a plain or gzipped UTF-8 file.
 
-    Lines end at a newline byte only, so that a character such as U+2028 inside a sentence is white space and no
-    line's end. `advance` is told from time to time how many further bytes of the file have been read.
+    Lines end at a newline byte only, so that a character such as U+2028 inside a sentence is white space and doesn't
+    end a line. `advance` is called from time to time with the number of further bytes read.
     """
     return (line for _, line in _lines(path, path, skip_blank, advance))
 
@@ -31,7 +31,7 @@ def numbered_lines(
     file_path: str, skip_blank: bool = True, encoding: Optional[str] = None
 ) -> Iterator[Tuple[int, str]]:
     """The same lines, of a path or URL, with their numbers from 1. For `encoding` see `decoded_lines`."""
-    from allennlp.common.file_utils import cached_path  # takes seconds, and is there already where data is read
+    from allennlp.common.file_utils import cached_path  # takes seconds, and is already imported where data is read
 
     return _lines(str(cached_path(file_path)), file_path, skip_blank, lambda num_bytes: None, encoding)
 
@@ -42,7 +42,7 @@ def read_text(file_path: str, encoding: Optional[str] = None) -> str:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """What a piece of JSON says; `place` is for errors."""
+    """The value of a piece of JSON; `place` is for errors."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -57,8 +57,8 @@ def check_encoding(encoding: str) -> None:
     except (LookupError, ValueError):
         pass
     raise ConfigurationError(
-        f"{encoding!r} isn't an encoding that files can be read in; expected one of Python's in which ASCII stands for "
-        "itself, such as utf-8, latin-1 or cp1252 (convert UTF-16 first, for example with iconv)"
+        f"{encoding!r} isn't an encoding that files can be read in; expected one of Python's that contains ASCII, such "
+        "as utf-8, latin-1 or cp1252 (convert UTF-16 first, for example with iconv)"
     )
 
 
@@ -105,7 +105,9 @@ def decoded_lines(file: io.BufferedReader, name: str, encoding: Optional[str] = 
 
 
 def unzipped(file: io.BufferedReader, name: str) -> BinaryIO:
-    """The content of an open file, gzipped or not: by content, since what is fetched into a cache has another name."""
+    """The content of an open file, gzipped or not. The content decides, since a downloaded file has another name in the
+    cache.
+    """
     if file.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] == GZIP_MAGIC:
         # The wrapper finds the ends of lines in C; GzipFile's own readline takes a call in Python for each.
         return io.BufferedReader(gzip.GzipFile(fileobj=file))

@@ -1,8 +1,8 @@
 """The steps of the biLM's and of SRL's LSTMs between their matrix multiplies, as GPU kernels in Triton.
 
 On a GPU a step takes longer to launch than to compute, and torch's operations would be ten launches forward and a dozen
-back. The functions are those of `bilm/lstm_cell.py` and `tasks/srl/highway_cell.py`, with the same arguments, and write
-the same. Numbers are read and written as they are stored, and computed with in float32.
+back. The functions are those of `bilm/lstm_cell.py`, `bilm/lstm_gradients.py` and `tasks/srl/highway_cell.py`, with the
+same arguments and results. Numbers are read and written as they are stored, and computed in float32.
 """
 
 from typing import Any, Iterable, Optional, Sequence
@@ -31,7 +31,7 @@ if triton is not None:
 
     @triton.jit
     def _clipped(x, clip):
-        # What isn't a number stays so, unlike with minimum and maximum.
+        # nan stays nan, unlike with minimum and maximum.
         return tl.where(x > clip, clip, tl.where(x < -clip, -clip, x))
 
     @triton.jit
@@ -80,7 +80,7 @@ if triton is not None:
         tl.store(at + 2 * dim, f, mask)
         tl.store(at + 3 * dim, o, mask)
         tl.store(new_cell + place, c, mask)
-        # In this order, since the two may be one place.
+        # In this order, since the two may be the same memory.
         tl.store(tanh_cell + place, t, mask)
         tl.store(unprojected + place, t * o, mask)
 
@@ -284,8 +284,8 @@ def _launch(
     keep: Optional[torch.Tensor],
     gates: Optional[torch.Tensor] = None,
 ) -> None:
-    """Runs a kernel on the numbers of `like`, (..., num_rows, dim). All tensors are contiguous but the gates, whose
-    directions may lie apart.
+    """Runs a kernel on the numbers of `like`, (..., num_rows, dim). All tensors are contiguous except the gates, whose
+    directions may be apart in memory.
     """
     _check_contiguous(tensor for tensor in tensors if tensor is not gates)
     strides = [] if gates is None else [gates.stride(0) if gates.dim() == 3 else 0]

@@ -1,5 +1,5 @@
-"""What AllenNLP gets: importing this module registers everything the plugin brings, and repairs what AllenNLP 2.10.1
-needs repaired on today's torch.
+"""What AllenNLP gets: importing this module registers everything in the plugin, and makes the repairs that AllenNLP
+2.10.1 needs on today's torch.
 
 AllenNLP imports it as one of its default plugins. A program that imports `elmo_plugin` and AllenNLP gets it when
 AllenNLP first looks for a registered name; see `elmo_plugin_startup`.

@@ -1,4 +1,4 @@
-"""What is fastest on the processor at hand, where that differs from one to the next."""
+"""What is fastest on the current processor, where processors differ."""
 
 import platform
 from functools import cache
@@ -24,8 +24,8 @@ def mkl_has_avx512() -> bool:
 
 
 def tanh(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """tanh(x), as 2 / (1 + exp(-2 x)) - 1 on CPUs without AVX-512, where torch's own takes three times as long as that.
-    With AVX-512 it takes less than half as long.
+    """tanh(x), as 2 / (1 + exp(-2 x)) - 1 on CPUs without AVX-512, where torch's own takes three times as long. With
+    AVX-512 torch's takes less than half as long.
     """
     if not tensor.is_cpu or has_avx512() or out.dtype == torch.bfloat16:
         return torch.tanh(tensor, out=out)

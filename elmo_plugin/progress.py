@@ -18,7 +18,7 @@ _IDENTITY = "identity"
 
 @contextmanager
 def only_process(folder: PathOrStr) -> Iterator[None]:
-    """Creates `folder` if need be, and keeps other processes out of it until the block ends."""
+    """Creates `folder` if necessary, and keeps other processes out of it until the block ends."""
     lock_file = Path(folder) / LOCK_NAME
     try:
         lock_file.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def only_process(folder: PathOrStr) -> Iterator[None]:
     except Timeout as error:
         raise refusal from error
     try:
-        if not lock_file.exists():  # its holder has just removed the folder, and somebody may have made it again
+        if not lock_file.exists():  # its holder has just removed the folder, and another process may have made it again
             raise refusal
         yield
     finally:
@@ -41,7 +41,7 @@ def only_process(folder: PathOrStr) -> Iterator[None]:
 class Record:
     """How far some work has come: arrays in one file, which is replaced as a whole and needs no pickle.
 
-    `identity`, in JSON's types, is what the work is made from. To go on from the record of other work is refused.
+    `identity`, in JSON's types, is what the work is made from. Continuing from the record of other work is refused.
     `remedy` says how to start over.
     """
 
@@ -79,6 +79,6 @@ class Record:
         for name in sorted(self._identity.keys() | begun.keys()):
             if begun.get(name) != self._identity.get(name):
                 raise ConfigurationError(
-                    f"the work in {self.path.parent} was begun with {name} {begun.get(name)!r}, and this is "
-                    f"{self._identity.get(name)!r}; go on with what it was begun with, or {self._remedy}"
+                    f"the work in {self.path.parent} was started with {name} {begun.get(name)!r}, and this is "
+                    f"{self._identity.get(name)!r}; continue with what it was started with, or {self._remedy}"
                 )

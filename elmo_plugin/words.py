@@ -1,7 +1,7 @@
 """Words and sentences by rule, for any of spaCy's languages, without a model to download.
 
 AllenNLP's own `spacy` tokenizer and sentence splitter load a trained pipeline and fetch it from the network where it is
-missing. What they need of it, the tokenizer's rules, comes with spaCy itself.
+missing. All they need from it, the tokenizer's rules, comes with spaCy itself.
 """
 
 import functools
@@ -33,7 +33,7 @@ _BETWEEN_SPACES = re.compile(r"[^ \t\n\r\f\v]+")
 
 @functools.cache
 def pipeline_of(language: str) -> spacy.Language:
-    """The rules of a language. Kept here, one for each language and process, so that a tokenizer is light to pickle."""
+    """The rules of a language, kept here once per language and process, so that a tokenizer is light to pickle."""
     try:
         pipeline = spacy.blank(language)
     except ImportError as error:
@@ -58,7 +58,7 @@ def _remedy(language: str, error: ImportError) -> str:
 
 
 class Word(NamedTuple):
-    """A word and its place: `text[word.start : word.end] == word.text`."""
+    """A word and its position: `text[word.start : word.end] == word.text`."""
 
     text: str
     start: int
@@ -67,7 +67,7 @@ class Word(NamedTuple):
 
 
 def words_of(texts: Iterable[str], language: str = "en", split_on_spaces: bool = False) -> Iterator[List[Word]]:
-    """The words of each text. White space is no word; with `split_on_spaces` it is all there is between words."""
+    """The words of each text. White space is never a word; with `split_on_spaces` it alone separates words."""
     pipeline = pipeline_of(language)
     try:
         if split_on_spaces:

@@ -190,7 +190,7 @@ def with_elmo(**files):
 def test_nothing_outside_the_archive_is_fetched_or_read(make_archive, tmp_path, name):
     (tmp_path / "notes.txt").write_text("{}")
     name = name.format(tmp=tmp_path)
-    with pytest.raises(ArchiveError, match=f"reaches outside of it, for '{name}'"):
+    with pytest.raises(ArchiveError, match=f"refers to '{name}', outside the archive"):
         load_archive(make_archive(model=with_elmo(options_file=name), built=with_elmo()))
 
 
@@ -225,7 +225,7 @@ class TouchesAFile:
 def test_weights_run_no_code(make_archive, tmp_path):
     weights = io.BytesIO()
     torch.save({"weight": TouchesAFile(tmp_path / "ran")}, weights)
-    with pytest.raises(ArchiveError, match="its weights hold something else than tensors"):
+    with pytest.raises(ArchiveError, match="its weights hold something other than tensors"):
         load_archive(make_archive(**{"weights.th": weights.getvalue()}))
     assert not (tmp_path / "ran").exists()
 

@@ -26,7 +26,7 @@ def test_what_was_saved_last_is_loaded(record):
 def test_other_work_is_refused_by_what_differs(record):
     record.save(num_lines=1)
     other = Record(record.path, {"text": "b.txt", "sizes": [1, 2]}, "delete it to start over")
-    with pytest.raises(ConfigurationError, match="begun with text 'a.txt', and this is 'b.txt'; .* to start over"):
+    with pytest.raises(ConfigurationError, match="started with text 'a.txt', and this is 'b.txt'; .* to start over"):
         other.load()
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_record_is_named_and_nothing_in_it_runs(record, content):
     Harmful.ran = False
     record.path.parent.mkdir()
     record.path.write_bytes(content)
-    with pytest.raises(ConfigurationError, match="progress.npz can't be read|was begun with"):
+    with pytest.raises(ConfigurationError, match="progress.npz can't be read|was started with"):
         record.load()
     assert not Harmful.ran
 

@@ -89,7 +89,7 @@ def test_a_worker_does_not_repeat_the_warning(caplog, monkeypatch):
 
 @pytest.mark.parametrize("name", ["ELMO_OPTIONS_FILE", "ELMO_WEIGHT_FILE", "ELMO_BILM_ARCHIVE"])
 def test_a_variable_that_was_replaced_is_refused_with_the_way_over(name):
-    with pytest.raises(ConfigurationError, match=rf"{name} \(mine\) isn't read any more: .* set ELMO_BILM to"):
+    with pytest.raises(ConfigurationError, match=rf"{name} \(mine\) is no longer read: .* set ELMO_BILM to"):
         with_defaults({name: "mine"})
     with_defaults({name: ""})  # as an older version of the plugin leaves it in the environment
 

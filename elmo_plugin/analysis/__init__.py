@@ -1,4 +1,4 @@
-"""What the paper measures, one module an analysis, each run by `allennlp elmo-analyze NAME`.
+"""What the paper measures, one module per analysis, each run by `allennlp elmo-analyze NAME`.
 
 A module holds plain functions that do the work and can be called from Python, and a small `Analysis` registered under
 the command's name, which turns arguments into a call and the outcome into a `Report`:

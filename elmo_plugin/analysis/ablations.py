@@ -27,7 +27,7 @@ BASELINE = "baseline"
 
 
 class AblationTable(NamedTuple):
-    """One of the paper's tables: its columns, by the name of a task's config, and what the paper has in them."""
+    """One of the paper's tables: its columns, by the name of a task's config, and the paper's figures."""
 
     title: str
     columns: Mapping[str, str]
@@ -100,7 +100,7 @@ def cell_text(runs: Sequence[Run]) -> str:
 
 
 def rows(table: AblationTable, tasks: Sequence[str], runs: RunsByVariant) -> List[List[str]]:
-    """A row a task of ours, and under it the paper's where it has one."""
+    """A row for each task, and under it the paper's if it has one."""
     lines = []
     for task in tasks:
         lines.append([task, *(cell_text(runs.get((task, variant), ())) for variant in table.variants)])
@@ -132,7 +132,7 @@ def results(table: AblationTable, tasks: Sequence[str], runs: RunsByVariant) -> 
 
 
 def draw(figure: "Figure", tables: Sequence[AblationTable], tasks: Sequence[str], runs: RunsByVariant) -> None:
-    """A panel a task and table, a point a variant, with the spread over seeds."""
+    """A panel for each task and table, with a point per variant and the spread over seeds."""
     figure.set_size_inches(3.4 * len(tables), 0.8 + 1.9 * len(tasks))
     panels = figure.subplots(len(tasks), len(tables), squeeze=False)
     for row, task in zip(panels, tasks, strict=True):
@@ -167,7 +167,7 @@ class Variant(NamedTuple):
 
 
 def variant_of(folder: Path, name: str) -> Variant:
-    """A config of the task's own, such as `elmo`, or an ablation that its `ablation.jsonnet` selects."""
+    """One of the task's own configs, such as `elmo`, or an ablation that its `ablation.jsonnet` selects."""
     own, selecting = folder / f"{name}.jsonnet", folder / "ablation.jsonnet"
     if own.exists():
         return Variant(str(own), {})
@@ -182,7 +182,7 @@ class Ablations(Analysis):
     description = (
         "Trains a task's ablation configs with several seeds and puts the best validation results side by side, in the "
         "paper's shape and with the paper's figures below. Trainings are kept in --runs: finished ones aren't "
-        "repeated, interrupted ones go on, and what two tables share is trained once."
+        "repeated, interrupted ones are resumed, and what two tables share is trained once."
     )
     example = (
         "allennlp elmo-analyze ablations training_configs/snli --tables layers placement --seeds 1 2 3 --output out"
@@ -207,7 +207,7 @@ class Ablations(Analysis):
             "--variants",
             nargs="+",
             metavar="NAME",
-            help="these in place of --tables: baseline, elmo, or names in training_configs/lib/ablations.libsonnet",
+            help="these instead of --tables: baseline, elmo, or names in training_configs/lib/ablations.libsonnet",
         )
         add_run_arguments(parser)
 

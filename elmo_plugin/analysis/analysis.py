@@ -20,7 +20,7 @@ _DOTS_PER_INCH = 200
 
 
 class Report(NamedTuple):
-    """An analysis' outcome: `results` for JSON, `table` for the eye, and `draw`, which draws on an empty figure."""
+    """The outcome of an analysis: `results` for JSON, `table` as text, and `draw`, which draws on an empty figure."""
 
     results: Dict[str, Any]
     table: str
@@ -45,24 +45,24 @@ class Analysis(Registrable):
     description: ClassVar[str]
     example: ClassVar[str]
     uses_bilm: ClassVar[bool] = True
-    takes_cove: ClassVar[bool] = False  # in place of a biLM
+    takes_cove: ClassVar[bool] = False  # instead of a biLM
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds the analysis' own flags."""
+        """Adds the analysis's own flags."""
         raise NotImplementedError
 
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
-        """Does the work. `open_embedder()` loads the biLM that the flags name; call it when the data is known good."""
+        """Does the work. `open_embedder()` loads the biLM that the flags name; call it once the data is checked."""
         raise NotImplementedError
 
 
 def require_plots() -> None:
-    """Raises ConfigurationError, before any long work, where matplotlib isn't installed."""
+    """Raises ConfigurationError, before any long work, if matplotlib isn't installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise ConfigurationError(
-            "a picture needs matplotlib: pip install 'elmo-plugin[plots]', or go without pictures by --no-plot"
+            "a picture needs matplotlib: pip install 'elmo-plugin[plots]', or do without pictures with --no-plot"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The supplement's Table 7: a biLM's perplexity on a task's text, before and after it is tuned on it (A.1)."""
+"""The supplement's Table 7: a biLM's perplexity on a task's text, before and after tuning on it (A.1)."""
 
 import argparse
 import functools
@@ -38,7 +38,7 @@ PAPER: Dict[str, str] = {
 
 
 class Perplexity(NamedTuple):
-    """On the task's held-out text, the mean of both directions: with the state carried on, and from zeros."""
+    """On the task's held-out text, the mean of both directions: with carried state, and from zeros."""
 
     carried: float
     from_zeros: float
@@ -69,10 +69,11 @@ def tune(
     seed: int = 1,
     learning_rate: Optional[float] = None,
 ) -> Tuned:
-    """Tunes a biLM on a task's text, unless that is done; with the config's learning rate, unless one is given.
+    """Tunes a biLM on a task's text, unless that has been done; with the config's learning rate, unless one is given.
 
     `archive` is that of a language model, with its softmax and words. Without one, the biLM that the environment names
-    gets a softmax over the words of the task's text first, and its perplexity with that is the one before.
+    gets a softmax over the words of the task's text first, and its perplexity with that softmax is the one before
+    tuning.
     """
     make = functools.partial(_cell, task, configs, seed, environment or {})
     before = None
@@ -111,7 +112,7 @@ def _perplexity(run: Run) -> Perplexity:
 
 
 def measured_once(folder: Path, archive: str, config: Config) -> Perplexity:
-    """`measure`, kept in `folder` for the next time."""
+    """The result of `measure`, kept in `folder` for the next time."""
     digest = hashlib.blake2b(fingerprint({**config, "measured": archive}).encode(), digest_size=8).hexdigest()
     path = folder / f"perplexity-{digest}.json"
     if not path.exists():
@@ -131,7 +132,7 @@ def measure(archive: str, config: Config) -> Perplexity:
             f"{archive} holds a {type(model).__name__}, which has no softmax over words; it takes the archive of a "
             "language model, or no archive and any biLM in ELMO_BILM"
         )
-    params = Params(json.loads(json.dumps(config)))  # a copy: building something takes its keys away
+    params = Params(json.loads(json.dumps(config)))  # a copy: constructing something removes its keys
     reader = DatasetReader.from_params(params["dataset_reader"])
     loader = DataLoader.from_params(
         params["validation_data_loader"], reader=reader, data_path=config["validation_data_path"]
@@ -167,7 +168,7 @@ def table(tuned: Sequence[Tuned]) -> str:
 
 
 def draw(figure: "Figure", tuned: Sequence[Tuned]) -> None:
-    """Two bars a task."""
+    """Two bars per task."""
     figure.set_size_inches(1.6 + 1.3 * len(tuned), 3.2)
     axes = figure.subplots()
     for offset, label, colour in ((-0.2, "before", "#7f7f7f"), (0.2, "after", "#0072b2")):
@@ -211,7 +212,7 @@ class Finetuning(Analysis):
             "--learning-rate",
             type=float,
             metavar="RATE",
-            help="that of tuning, in place of the config's: a small text may need a lower one",
+            help="the learning rate of tuning, instead of the config's: a small text may need a lower one",
         )
         parser.add_argument("-o", "--overrides", default="{}", metavar="JSON", help="changes to the configs")
 

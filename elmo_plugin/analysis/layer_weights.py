@@ -1,7 +1,7 @@
 """The layer weights that tasks have learnt: Sec. 5.5 and Figure 2.
 
 Every mix of a model keeps `scalar_parameters.0`, `.1`, ... and `gamma`, here as in AllenNLP. They are read from an
-archive's weights alone, so that neither the model's code nor its biLM is needed.
+archive's weights alone, so neither the model's code nor its biLM is needed.
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS, _CONFIG = "weights.th", "config.json"
 _SCALAR = re.compile(r"(?P<mix>.*?)\.?scalar_parameters\.(?P<layer>\d+)$")
-# A mix of ours whose weights are fixed saves none, but its gamma all the same.
+# One of our mixes with fixed weights saves no weights, but still saves its gamma.
 _GAMMA_OF_FIXED = re.compile(r"(?P<mix>.*\bmixes\.[^.]+)\.gamma$")
 _RECURRENT_LAYER = re.compile(r"forward_layers\.(\d+)\.")
 
@@ -99,7 +99,7 @@ def _find_layers(config: Any) -> Any:
 
 
 def model_name(archive_file: str, config: Mapping[str, Any]) -> str:
-    """The task, as the config's model type has it (`ner` for elmo::ner), else the archive's own name."""
+    """The task, from the config's model type (`ner` for elmo::ner), or else the archive's own name."""
     model_type = config.get("model", {}).get("type") if isinstance(config.get("model"), dict) else None
     if isinstance(model_type, str):
         return model_type.rpartition("::")[2]
@@ -114,15 +114,15 @@ def _read(archive_file: str) -> Tuple[Mapping[str, torch.Tensor], Mapping[str, A
         raise ConfigurationError(f"{archive_file}: no such archive") from error
     with _weights_and_config(path, archive_file) as (weight_file, config_file):
         try:
-            # Mapped, so that of a large model only the few numbers that are looked at are read.
-            is_mappable = zipfile.is_zipfile(weight_file)  # torch has saved so since 1.6
+            # Mapped, so that only the few numbers that are needed are read from a large model.
+            is_mappable = zipfile.is_zipfile(weight_file)  # torch's format since 1.6
             state = torch.load(weight_file, map_location="cpu", weights_only=True, mmap=is_mappable)
         except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
             raise ConfigurationError(f"{archive_file}: its {_WEIGHTS} can't be read ({str(error)[:200]})") from error
         if not isinstance(state, Mapping):
             raise ConfigurationError(f"{archive_file}: its {_WEIGHTS} holds a {type(state).__name__}, not parameters")
         config = _read_config(config_file, archive_file)
-        # Copies of what is needed, since the file goes.
+        # Copies of what is needed, since the file will be removed.
         kept = {key: value.clone() if value.numel() == 1 else torch.empty(0) for key, value in state.items()}
     return kept, config
 
@@ -184,7 +184,7 @@ def _short_name(layer: int) -> str:
 def draw(figure: "Figure", mixes: Sequence[LayerWeights]) -> None:
     """Figure 2: a panel for each placement, a column for each model, a row for each layer, the lowest at the bottom.
 
-    As in the paper, cells below 1/3 are hatched with horizontal lines and those above 2/3 dotted. Gamma stands below.
+    As in the paper, cells below 1/3 are hatched with horizontal lines and those above 2/3 dotted. Gamma is given below.
     """
     placements = sorted({mix.placement for mix in mixes})
     by_placement = [[mix for mix in mixes if mix.placement == placement] for placement in placements]

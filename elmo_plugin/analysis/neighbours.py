@@ -1,9 +1,9 @@
 """Nearest tokens in context against nearest word types: Sec. 5.3 and Table 4.
 
-The biLM's vectors of a corpus lie in an index on disk (`token_store`), built once. A query is a word in a sentence; its
-neighbours are the corpus' sentences that hold the tokens with the highest cosine at one layer, found by an exact search
-that reads the index in blocks. Beside them stand the nearest words by context-independent vectors: those of a GloVe
-file, or the biLM's own token layer.
+The biLM's vectors of a corpus are in an index on disk (`token_store`), built once. A query is a word in a sentence; its
+neighbours are the sentences of the corpus that hold the tokens with the highest cosine at one layer, found by an exact
+search that reads the index in blocks. They are shown with the nearest words by context-independent vectors: those of a
+GloVe file, or the biLM's own token layer.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class TypeNeighbour(NamedTuple):
 
 
 def corpus_sentences(paths: Iterable[str]) -> Iterator[List[str]]:
-    """Tokenised text, one sentence a line, or XML of the WSD evaluation framework, as SemCor comes in."""
+    """Tokenised text, one sentence per line, or the WSD evaluation framework's XML, SemCor's format."""
     for path in paths:
         if path.removesuffix(".gz").endswith(".xml"):
             yield from (sentence.tokens for sentence in read_sentences(path))
@@ -117,7 +117,7 @@ def _cosines(unit: numpy.ndarray, vectors: numpy.ndarray) -> numpy.ndarray:
 def _merge(
     best: List[Tuple[float, int]], scores: numpy.ndarray, first: int, num_neighbours: int
 ) -> List[Tuple[float, int]]:
-    """The best of what is known and of a block's sentences; of equals, the first in the corpus."""
+    """The best of those known so far and of a block's sentences; of equal ones, the first in the corpus."""
     order = numpy.argsort(-scores, kind="stable")[:num_neighbours]
     found = [(float(scores[index]), first + int(index)) for index in order if scores[index] > -numpy.inf]
     return heapq.nsmallest(num_neighbours, best + found, key=lambda hit: (-hit[0], hit[1]))
@@ -131,10 +131,10 @@ def _neighbour(store: TokenStore, unit: numpy.ndarray, may_answer: numpy.ndarray
 
 
 def types_of_file(path: str, words: Sequence[str], num_neighbours: int) -> Dict[str, List[TypeNeighbour]]:
-    """The nearest words to each of `words` in a text file of word vectors, `word number number ...` a line.
+    """The nearest words to each of `words` in a text file of word vectors, with lines `word number number ...`.
 
     A word that the file lacks is looked for in lower case; one that it lacks altogether has no neighbours. The file is
-    read twice, a block at a time: the first time for the vectors of the words alone.
+    read twice, a block at a time: first only for the vectors of `words`.
     """
     spellings = {spelling for word in words for spelling in (word, word.lower())}
     own = {word: vector for word, vector in _file_vectors(path, only=spellings)}
@@ -150,7 +150,7 @@ def _file_vectors(path: str, only: Optional[Iterable[str]] = None) -> Iterator[T
     for number, line in numbered_lines(path):
         if wanted is not None and dim is not None and line.partition(" ")[0] not in wanted:
             continue
-        # The last `dim` fields are the numbers: in some of GloVe's files a word may have blanks inside.
+        # The last `dim` fields are the numbers: in some of GloVe's files a word may contain blanks.
         word, *numbers = line.rstrip().rsplit(" ", -1 if dim is None else dim)
         try:
             vector = numpy.array(numbers, dtype=numpy.float32)
@@ -161,12 +161,12 @@ def _file_vectors(path: str, only: Optional[Iterable[str]] = None) -> Iterator[T
         dim = dim or len(vector)
         if len(vector) != dim:
             raise ConfigurationError(
-                f"{path}:{number}: the vector of {word!r} has {len(vector)} numbers; those before have {dim}"
+                f"{path}:{number}: the vector of {word!r} has {len(vector)} numbers; those before it have {dim}"
             )
         if wanted is None or word in wanted:
             yield word, vector
     if dim is None:
-        raise ConfigurationError(f"{path}: there is no word vector in this file")
+        raise ConfigurationError(f"{path}: this file has no word vectors")
 
 
 def types_of_bilm(
@@ -205,7 +205,7 @@ def _nearest_types(
 
 
 class Answer(NamedTuple):
-    """What Table 4 shows of one query."""
+    """What Table 4 shows for one query."""
 
     query: MarkedSentence
     types: List[TypeNeighbour]
@@ -216,10 +216,10 @@ class Answer(NamedTuple):
 class Neighbours(Analysis):
     help = "nearest tokens in context against nearest word types (Table 4)"
     description = (
-        "Finds the sentences of a corpus that hold the tokens nearest to a word in a sentence, and beside them the "
-        "words nearest to it whatever the sentence. The corpus is tokenised text with a sentence a line, or "
-        "NAME.data.xml such as SemCor, plain or gzipped; it is embedded once, into the folder --index, and that goes "
-        "on where it was interrupted. Later calls need --index alone."
+        "Finds the sentences of a corpus that hold the tokens nearest to a word in a sentence, and the words nearest "
+        "to it regardless of the sentence. The corpus is tokenised text with one sentence per line, or NAME.data.xml "
+        "such as SemCor, plain or gzipped; it is embedded once, into the folder --index, which continues where it was "
+        "interrupted. Later calls only need --index."
     )
     example = (
         "allennlp elmo-analyze neighbours --corpus semcor.data.xml.gz --index semcor.index --queries 'Ruiz made a "
@@ -228,12 +228,12 @@ class Neighbours(Analysis):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--index", required=True, metavar="DIR", help="the corpus' vectors; built if need be")
+        parser.add_argument("--index", required=True, metavar="DIR", help="the corpus's vectors; built if necessary")
         parser.add_argument("--corpus", nargs="+", metavar="PATH", help="files, folders or globs; to build the index")
         parser.add_argument(
             "--queries", required=True, nargs="+", metavar="TEXT", help="tokenised, one word each in [square] brackets"
         )
-        parser.add_argument("--layer", type=int, metavar="N", help="the layer to index; the top one unless given")
+        parser.add_argument("--layer", type=int, metavar="N", help="the layer to index (default: the top one)")
         parser.add_argument("--float32", action="store_true", help="index in full precision, at twice the size")
         parser.add_argument("--same-word", action="store_true", help="only tokens that are the query's word")
         parser.add_argument(
@@ -271,9 +271,9 @@ class Neighbours(Analysis):
 
 
 def check_index(store: TokenStore, embedder: ElmoEmbedder, layer: Optional[int] = None) -> None:
-    """Refuses an index of another biLM, or without the layer that is asked for."""
+    """Refuses an index of another biLM, or without the requested layer."""
     if store.identity["bilm"] != embedder.fingerprint():
-        raise ConfigurationError(f"the index {store.folder} was built with another biLM than is given here")
+        raise ConfigurationError(f"the index {store.folder} was built with a different biLM")
     if len(store.layers) != 1 or layer not in (None, store.layers[0]):
         raise ConfigurationError(f"the index {store.folder} has the layers {store.layers}, not {layer}")
 

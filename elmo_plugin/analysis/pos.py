@@ -1,8 +1,8 @@
 """Part-of-speech tags by a linear classifier on each frozen layer: Sec. 5.3 and Table 6.
 
-One multinomial logistic regression a layer, on that layer's vectors alone, standardised by the training set's mean and
-deviation; all are trained together by Adam, with a rate that falls to zero over a fixed number of epochs, so that
-nothing is chosen by looking at the test set. The vectors go through a file, not through memory.
+One multinomial logistic regression per layer, on that layer's vectors alone, standardised by the training set's mean
+and deviation; all are trained together by Adam, with a rate that falls to zero over a fixed number of epochs, so that
+nothing is chosen by looking at the test set. The vectors are kept in a file, not in memory.
 """
 
 import argparse
@@ -43,7 +43,7 @@ _UNKNOWN_TAG = -1
 
 
 class TaggedCorpus(NamedTuple):
-    """A tagged file, read as often as need be, or its first `limit` sentences."""
+    """A tagged file, read as often as necessary, or its first `limit` sentences."""
 
     path: str
     file_format: str = "auto"
@@ -55,7 +55,7 @@ class TaggedCorpus(NamedTuple):
         return islice(read_tagged(self.path, self.file_format, self.column, self.encoding), self.limit)
 
     def vectors(self, embedder: ElmoEmbedder, folder: Path, batch_size: int, progress: str) -> TokenStore:
-        """All layers of all tokens, by way of the files in `folder`."""
+        """All layers of all tokens, from the files in `folder`."""
         files = [token_store.file_identity(path) for path in tagged_files(self.path)]
         identity = files[0] if len(files) == 1 else {"files": files}
         source = {**identity, "format": self.file_format, "limit": self.limit}
@@ -86,7 +86,7 @@ class LinearProbes(torch.nn.Module):
         mean = total / len(store)
         deviation = numpy.sqrt(numpy.maximum(squares / len(store) - mean**2, 0))
         self.mean.copy_(torch.from_numpy(mean))
-        # A feature that never changes tells nothing, and has no scale.
+        # A feature that never changes carries no information, and has no scale.
         self.deviation.copy_(torch.from_numpy(numpy.where(deviation > 0, deviation, 1.0)))
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
@@ -149,14 +149,14 @@ def tag_ids_of(corpus: TaggedCorpus, ids: Dict[str, int]) -> numpy.ndarray:
 
 
 class Accuracy(NamedTuple):
-    """The share of right tags, of all words and of the words that training didn't have."""
+    """The share of right tags, among all words and among words not seen in training."""
 
     all_words: float
     unseen_words: Optional[float]
 
 
 def accuracy(right: numpy.ndarray, is_unseen: numpy.ndarray) -> Accuracy:
-    """From a boolean for each token."""
+    """From one boolean per token."""
     return Accuracy(float(right.mean()), float(right[is_unseen].mean()) if is_unseen.any() else None)
 
 
@@ -210,8 +210,8 @@ class PartsOfSpeech(Analysis):
     description = (
         "Trains a linear classifier on the vectors of each of the frozen biLM's layers, and prints their accuracies "
         "beside those of the most frequent tag and of each word's most frequent tag. Reads CoNLL-U (NAME.conllu, the "
-        "column XPOS or UPOS), the Penn Treebank's NAME.pos, or text of word_TAG or word/TAG tokens with a sentence a "
-        "line, plain or gzipped; of the first two also all files below a folder."
+        "column XPOS or UPOS), the Penn Treebank's NAME.pos, or text of word_TAG or word/TAG tokens with one sentence "
+        "per line, plain or gzipped; for the first two also all files below a folder."
     )
     example = (
         "allennlp elmo-analyze pos --bilm bilm.tar.gz --train en_ewt-ud-train.conllu.gz --test "
@@ -222,18 +222,21 @@ class PartsOfSpeech(Analysis):
         parser.add_argument("--train", required=True, metavar="PATH", help="the tagged text to train on")
         parser.add_argument("--test", required=True, metavar="PATH", help="the tagged text to test on")
         parser.add_argument(
-            "--format", choices=FORMATS, default="auto", help="of both; auto goes by names and the treebank's brackets"
+            "--format",
+            choices=FORMATS,
+            default="auto",
+            help="of both; auto decides by file names and the treebank's brackets",
         )
         parser.add_argument("--encoding", default="utf-8", help="of both")
         parser.add_argument("--column", choices=sorted(COLUMNS), default="xpos", help="CoNLL-U's column of tags")
         parser.add_argument("--limit", type=int, metavar="N", help="train on the first N sentences only")
         parser.add_argument("--epochs", type=int, default=10, metavar="N", help="over the training set")
-        parser.add_argument("--learning-rate", type=float, default=1e-2, metavar="RATE", help="Adam's, to begin with")
+        parser.add_argument("--learning-rate", type=float, default=1e-2, metavar="RATE", help="Adam's initial one")
         parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the order of the training set")
         parser.add_argument(
             "--cache",
             metavar="DIR",
-            help="keep the vectors here (6 bytes a feature of a three-layer biLM and token), to go on after an "
+            help="keep the vectors here (6 bytes per token and feature for a three-layer biLM), to continue after an "
             "interruption or to train again; otherwise they go to a temporary folder",
         )
 
@@ -265,7 +268,7 @@ class PartsOfSpeech(Analysis):
 
 
 def _check(corpus: TaggedCorpus) -> None:
-    """Reads the whole file, so that a mistake in it is found before the long work."""
+    """Reads the whole file, so that an error in it is found before the long work."""
     for _ in corpus.sentences():
         pass
 

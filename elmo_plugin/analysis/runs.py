@@ -1,12 +1,13 @@
-"""Trainings as the cells of a table: each is done once, resumed where it was interrupted, and read from its own files.
+"""Trainings as the cells of a table: each is trained once, resumed where it was interrupted, and read from its own
+files.
 
     runs = Runs("runs/results")
     cell = Cell("ner-elmo", "training_configs/ner/elmo.jsonnet", changes=(capped(10, 100), seeded(1)))
     print(runs.train(cell).best)
 
 A cell's folder is named after the cell and after a hash of its experiment: the config with everything in it resolved,
-and the contents of the files it names. So the same experiment is never trained twice, under whatever name it is asked
-for, and a change to a config, to a data file or to the biLM gets a folder of its own.
+and the contents of the files it names. So the same experiment is never trained twice, whatever its name, and a change
+to a config, to a data file or to the biLM gets a new folder.
 """
 
 import argparse
@@ -51,7 +52,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 @dataclass(frozen=True)
 class Cell:
-    """An experiment: a config file, the `ELMO_*` variables it reads, overrides as AllenNLP has them, and `changes`."""
+    """An experiment: a config file, the `ELMO_*` variables it reads, overrides like AllenNLP's, and `changes`."""
 
     name: str
     config_file: str
@@ -64,14 +65,14 @@ class Cell:
             raise ValueError(f"a cell's name becomes a folder: letters, digits and '_.+-' only, not {self.name!r}")
 
     def resolve(self) -> Config:
-        """The config as it will be trained, with nothing left that depends on the environment."""
+        """The config that will be trained, which no longer depends on the environment."""
         if not os.path.isfile(self.config_file):
             raise ConfigurationError(f"{self.name}: there is no config {self.config_file}")
         settings = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
         try:
             evaluated = _evaluated(self.config_file, frozenset({**settings, **self.environment}.items()))
             config = with_overrides(json.loads(evaluated), dict(self.overrides))
-        except (RuntimeError, ValueError) as error:  # jsonnet's own errors, and overrides that hit nothing
+        except (RuntimeError, ValueError) as error:  # jsonnet's own errors, and overrides of missing keys
             raise ConfigurationError(f"{self.name}: {self.config_file} can't be read: {error}") from error
         for change in self.changes:
             config = change(config)
@@ -94,13 +95,13 @@ def seeded(seed: int) -> Change:
 
 
 def capped(num_epochs: int, updates_per_epoch: int) -> Change:
-    """Exactly `num_epochs` times `updates_per_epoch` updates, with a validation after each epoch and no early stop. An
-    epoch goes on in the data where the one before it stopped, so its length says nothing about the data's.
+    """Exactly `num_epochs` times `updates_per_epoch` updates, with a validation after each epoch and no early stopping.
+    An epoch continues in the data where the previous one stopped, so its length is independent of the data's.
     """
 
     def change(config: Config) -> Config:
         config = copy.deepcopy(config)
-        # A loader without a config of its own for validation would be cut short there as well.
+        # Without a separate config for validation, its loader would be cut short as well.
         config.setdefault("validation_data_loader", copy.deepcopy(config["data_loader"]))
         num_accumulated = config["trainer"].get("num_gradient_accumulation_steps", 1)
         config["data_loader"]["batches_per_epoch"] = updates_per_epoch * num_accumulated
@@ -112,7 +113,7 @@ def capped(num_epochs: int, updates_per_epoch: int) -> Change:
 
 
 def for_epochs(num_epochs: int) -> Change:
-    """So many epochs, each as long as the data, with the config's own early stopping."""
+    """This many epochs, each as long as the data, with the config's own early stopping."""
 
     def change(config: Config) -> Config:
         return {**config, "trainer": {**config["trainer"], "num_epochs": num_epochs}}
@@ -121,7 +122,9 @@ def for_epochs(num_epochs: int) -> Change:
 
 
 def train_on(fraction: float, seed: int = 0) -> Change:
-    """Part of the training set, as `elmo::fraction` chooses it: smaller parts lie inside larger ones of a seed."""
+    """Part of the training set, as `elmo::fraction` chooses it: with the same seed, smaller parts lie inside larger
+    ones.
+    """
 
     def change(config: Config) -> Config:
         if fraction == 1.0:
@@ -175,7 +178,7 @@ def fingerprint(config: Config) -> str:
 
 
 def _paths(text: str) -> Sequence[str]:
-    """What a value in a config may stand for: a file or folder, a glob, or the name of a biLM."""
+    """What a value in a config may mean: a file or folder, a glob, or the name of a biLM."""
     if text in PRETRAINED:
         return PRETRAINED[text]
     return sorted(glob.glob(text)) if glob.has_magic(text) else [text]
@@ -207,7 +210,7 @@ def _digest_of_path(path: str) -> bytes:
 
 @functools.cache
 def _digest_of_file(path: str, size: int, modified: int) -> bytes:
-    """The digest of a file's content. Size and time are there for the cache: a file that changed is read again."""
+    """The digest of a file's content. Size and time are in the cache's key, so that a changed file is read again."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "blake2b").digest()
 
@@ -216,7 +219,7 @@ def _digest_of_file(path: str, size: int, modified: int) -> bytes:
 
 
 class Point(NamedTuple):
-    """What an epoch's validation found, and how many updates it had taken to get there."""
+    """An epoch's validation result, and how many updates it had taken to get there."""
 
     epoch: int
     updates: int
@@ -225,7 +228,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A finished training, read from the files that it left in `folder`."""
+    """A finished training, read from the files it left in `folder`."""
 
     name: str
     folder: Path
@@ -256,7 +259,7 @@ class Run:
         return {name[len(prefix) :]: value for name, value in metrics.items() if name.startswith(prefix)}
 
     def first_past(self, value: float) -> Optional[Point]:
-        """Where validation first came out better than `value`, if it ever did."""
+        """The first epoch whose validation result was better than `value`, if there was one."""
         for point in self.curve:
             if (point.value > value) if self.larger_is_better else (point.value < value):
                 return point
@@ -292,7 +295,7 @@ class Run:
 
 
 class _Seconds:
-    """Adds up the durations that AllenNLP writes, which count from a run's start or from where it was recovered."""
+    """Adds up the durations that AllenNLP writes, which count from a run's start or recovery."""
 
     def __init__(self) -> None:
         self.total = 0.0
@@ -317,7 +320,7 @@ def _seconds(duration: str) -> float:
 
 def _validation_metric(config: Config) -> Tuple[str, bool]:
     metric = config["trainer"].get("validation_metric", "-loss")
-    if isinstance(metric, list):  # AllenNLP adds them up; the first one is what a table can show
+    if isinstance(metric, list):  # AllenNLP adds them up; a table can show the first one
         metric = metric[0]
     return metric[1:], metric[0] == "+"
 
@@ -342,13 +345,13 @@ class RunFailed(ConfigurationError):
 
 
 class Busy(ConfigurationError):
-    """Another process trains this cell."""
+    """Another process is training this cell."""
 
 
 class Runs:
     """A folder of finished and unfinished trainings. Several processes may work on one folder at a time.
 
-    A training is `allennlp train` in a process of its own, so that one that fails takes nothing with it. In a cell's
+    A training is `allennlp train` in a separate process, so that a failing one takes nothing else down. In a cell's
     folder are `experiment.json`, the config that is trained; `log.txt`; `run/`, AllenNLP's own folder; and, once that
     is finished, `result.json`. Checkpoints are removed then: the archive has the best weights.
     """
@@ -358,14 +361,14 @@ class Runs:
         self._say = say
 
     def find(self, cell: Cell) -> Optional[Run]:
-        """The finished run of a cell, under whatever name it was trained."""
+        """The finished run of a cell, whatever name it was trained under."""
         folder = self._folder_of(cell.name, fingerprint(cell.resolve()))
         return Run.read(folder) if (folder / RESULT_FILE).exists() else None
 
     def train(self, cell: Cell) -> Run:
-        """Trains a cell unless that is done, from where it was interrupted if it was.
+        """Trains a cell unless that has been done, resuming if it was interrupted.
 
-        Raises RunFailed if the training ends with an error, and Busy if another process is at it.
+        Raises RunFailed if the training ends with an error, and Busy if another process is training it.
         """
         config = cell.resolve()
         folder = self._folder_of(cell.name, fingerprint(config))
@@ -377,9 +380,10 @@ class Runs:
         return Run.read(folder)
 
     def train_all(self, cells: Sequence[Cell]) -> Tuple[Dict[str, Run], Dict[str, str]]:
-        """Trains what isn't trained yet. Returns the runs by the names of their cells, and what went wrong with others.
+        """Trains what isn't trained yet. Returns the runs by the names of their cells, and the errors of those that
+        failed.
 
-        A failure doesn't stop the rest. Cells that other processes train are looked at again after all others.
+        A failure doesn't stop the rest. Cells that other processes are training are checked again at the end.
         """
         runs: Dict[str, Run] = {}
         failures: Dict[str, str] = {}
@@ -397,8 +401,8 @@ class Runs:
                     self._say(f"{cell.name}: failed. {error}")
             if len(busy) == len(waiting):
                 names = ", ".join(cell.name for cell in busy)
-                self._say(f"left to other processes, which train them at this moment: {names}")
-                failures.update({cell.name: "another process trains it" for cell in busy})
+                self._say(f"left to other processes, which are training them: {names}")
+                failures.update({cell.name: "another process is training it" for cell in busy})
                 break
             waiting = busy
         return runs, failures
@@ -410,13 +414,13 @@ class Runs:
     def _train(self, cell: Cell, config: Config, folder: Path, lock: int) -> None:
         (folder / EXPERIMENT_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         run_folder = folder / RUN_FOLDER
-        # Before its first checkpoint a run has nothing to be recovered from.
+        # Before its first checkpoint a run has nothing to recover from.
         is_started = any(run_folder.glob("training_state_e*.th"))
         command = training_command(folder / EXPERIMENT_FILE, run_folder, recover=is_started)
         self._say(f"{cell.name}: {'resuming' if is_started else 'training'}; its log is {folder / LOG_FILE}")
         with open(folder / LOG_FILE, "a", encoding="utf-8") as log:
             print(f"$ {' '.join(command)}", file=log, flush=True)
-            # The child holds the lock too: should this process be killed, nobody starts a second training beside it.
+            # The child holds the lock too, so that no second training is started if this process is killed.
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, pass_fds=(lock,))
             try:
                 exit_code = _wait(process, cell.name, run_folder, config["trainer"].get("num_epochs", 20))
@@ -444,7 +448,7 @@ class Runs:
 
 
 def training_command(experiment: Path, folder: Path, recover: bool) -> List[str]:
-    """The command that trains an experiment in `folder`: on from its last checkpoint, or from the beginning."""
+    """The command that trains an experiment in `folder`: from its last checkpoint, or from the beginning."""
     command = [sys.executable, "-m", "allennlp", "train", str(experiment), "-s", str(folder)]
     return [
         *command,
@@ -454,13 +458,13 @@ def training_command(experiment: Path, folder: Path, recover: bool) -> List[str]
 
 
 def summary(run: Run) -> str:
-    """What came out, in a line."""
+    """The result in one line."""
     took = timedelta(seconds=round(run.seconds))
     return f"{run.metric} {run.best:.4g} after epoch {run.best_epoch + 1}; {run.updates:,} updates, {took}"
 
 
 def _updates_per_epoch(config: Config, folder: Path) -> float:
-    """How many updates an epoch had: from the config where that says it, else from the optimizer's count of steps."""
+    """How many updates an epoch had: from the config if it says so, or else from the optimizer's count of steps."""
     per_epoch = config.get("data_loader", {}).get("batches_per_epoch")
     if per_epoch is not None:
         return per_epoch // config["trainer"].get("num_gradient_accumulation_steps", 1)
@@ -481,17 +485,19 @@ def _epochs_completed(path: Path) -> int:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """Holds the folder's lock, which ends with this process and those it started; the file itself means nothing."""
+    """Holds the folder's lock, which is released when this process and those it started end; the file itself means
+    nothing.
+    """
     with open(folder / "lock", "w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise Busy(f"another process trains {folder}") from error
+            raise Busy(f"another process is training {folder}") from error
         yield file.fileno()
 
 
 def _wait(process: subprocess.Popen, name: str, folder: Path, num_epochs: int) -> int:
-    """Waits for a training to end, with a bar that moves on with each of its epochs."""
+    """Waits for a training to end, with a bar that advances with each epoch."""
     with Tqdm.tqdm(total=num_epochs, desc=name, unit="epoch", leave=False) as bar:
         while True:
             try:
@@ -522,8 +528,8 @@ def _tail(path: Path) -> str:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of an analysis that trains: where, how often, how long."""
     parser.add_argument("--runs", default="runs/analysis", metavar="DIR", help="where trainings are kept")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED", help="one training for each")
-    parser.add_argument("--epochs", type=int, metavar="N", help="number of epochs, in place of the configs'")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="SEED", help="one training per seed")
+    parser.add_argument("--epochs", type=int, metavar="N", help="number of epochs, instead of the configs'")
     parser.add_argument(
         "--updates-per-epoch",
         type=int,
@@ -536,7 +542,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def changes_from(arguments: argparse.Namespace) -> List[Change]:
-    """What `add_run_arguments`' flags change in a config, but for the seed."""
+    """What the flags of `add_run_arguments` change in a config, apart from the seed."""
     if arguments.updates_per_epoch is not None:
         if arguments.epochs is None:
             raise ConfigurationError("--updates-per-epoch needs --epochs, to know how many of them to train")
@@ -555,7 +561,7 @@ def overrides_from(arguments: argparse.Namespace) -> Dict[str, Any]:
 
 
 def train_or_raise(runs: Runs, cells: Sequence[Cell]) -> Dict[str, Run]:
-    """All cells' runs by name, where none may be missing. What could be trained is kept for the next attempt."""
+    """All cells' runs by name; none may be missing. What could be trained is kept for the next attempt."""
     trained, failures = runs.train_all(cells)
     if failures:
         name, failure = next(iter(failures.items()))

@@ -32,7 +32,7 @@ RunsByFraction = Mapping[float, Sequence[Run]]
 
 
 def mean_and_spread(values: Sequence[float]) -> "tuple[float, Optional[float]]":
-    """The mean, and the standard deviation of a sample where there is more than one value."""
+    """The mean, and the sample standard deviation if there is more than one value."""
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
@@ -53,7 +53,7 @@ def curve(baseline: RunsByFraction, elmo: RunsByFraction) -> Dict[str, Any]:
 
 
 def updates_saved(baseline: Run, elmo: Run) -> Dict[str, Any]:
-    """What it took ELMo to pass the baseline's best, as the paper has it for SRL: epoch 10 against 486."""
+    """What it took ELMo to pass the baseline's best, as the paper reports for SRL: epoch 10 against 486."""
     best = next(point for point in baseline.curve if point.epoch == baseline.best_epoch)
     passed = elmo.first_past(best.value)
     return {
@@ -102,7 +102,7 @@ def _sentence(passing: Mapping[str, Any]) -> str:
 
 
 def draw(figure: "Figure", results_by_title: Mapping[str, Mapping[str, Any]]) -> None:
-    """Figure 1: a panel a task, both curves over the size of the training set, with their spread over seeds."""
+    """Figure 1: a panel per task, both curves over the size of the training set, with their spread over seeds."""
     figure.set_size_inches(4.2 * len(results_by_title), 3.4)
     panels = figure.subplots(1, len(results_by_title), squeeze=False)[0]
     for axes, (title, results) in zip(panels, results_by_title.items(), strict=True):
@@ -140,7 +140,7 @@ def measure(
     overrides: Mapping[str, Any],
     changes: Sequence[Any] = (),
 ) -> Dict[str, Any]:
-    """Trains both configs on each fraction with each seed, as far as that isn't done, and gathers the results."""
+    """Trains both configs on each fraction with each seed, unless that has been done, and gathers the results."""
     cells = {
         (series, fraction, seed): Cell(
             f"{'elmo' if series == ELMO else BASELINE}-{fraction:g}-seed{seed}",
@@ -173,7 +173,7 @@ class SampleEfficiency(Analysis):
         "Trains a baseline and its +ELMo on nested fractions of the training set, each with several seeds, which also "
         "choose the fraction; draws both curves with their spread, and says after how many updates ELMo passes the "
         "baseline's best on the largest fraction. Trainings are kept in --runs: finished ones aren't repeated, "
-        "interrupted ones go on."
+        "interrupted ones are resumed."
     )
     example = (
         "allennlp elmo-analyze sample-efficiency training_configs/snli/baseline.jsonnet "
@@ -192,7 +192,7 @@ class SampleEfficiency(Analysis):
             metavar="FRACTION",
             help="parts of the training set, above 0 and up to 1",
         )
-        parser.add_argument("--title", default="", help="what to write above the picture")
+        parser.add_argument("--title", default="", help="the title of the picture")
         add_run_arguments(parser)
 
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:

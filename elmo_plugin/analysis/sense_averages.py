@@ -1,4 +1,4 @@
-"""Mean vectors of word senses, and a file in which they survive an interruption."""
+"""Mean vectors of word senses, and a file that preserves them across an interruption."""
 
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Set
@@ -46,7 +46,7 @@ class SenseAverages:
         """For each layer of an occurrence, (num_layers, dim), the sense whose average has the highest cosine."""
         assert self._sums is not None, "no occurrence was added yet"
         rows = self._rows[lemma]
-        # A sum points where its mean does. Shape: (num_layers, num_candidates, dim)
+        # A sum points in its mean's direction. Shape: (num_layers, num_candidates, dim)
         candidates = self._sums[:, rows]
         norms = numpy.linalg.norm(candidates, axis=-1)
         cosines = numpy.einsum("lcd,ld->lc", candidates, vectors) / numpy.maximum(norms, 1e-12)
@@ -62,8 +62,8 @@ class SenseAverages:
 
 
 class AveragesFile:
-    """Averages on disk, with the number of sentences that are in them. `identity`, in JSON's types, is whatever tells
-    them from the averages of another text or biLM.
+    """Averages on disk, with the number of sentences that are in them. `identity`, in JSON's types, distinguishes them
+    from the averages of another text or biLM.
     """
 
     def __init__(self, folder: PathOrStr, identity: Dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ class AveragesFile:
         self._record = Record(path, identity, f"remove {path} to start over")
 
     def load(self, averages: SenseAverages) -> int:
-        """Fills in what was saved, if anything was. Returns the number of sentences."""
+        """Restores what was saved, if anything was. Returns the number of sentences."""
         saved = self._record.load()
         if saved is None:
             return 0

@@ -1,4 +1,4 @@
-"""How alike a biLM finds the same word in different sentences, layer by layer."""
+"""How similar a biLM finds the same word in different sentences, layer by layer."""
 
 import argparse
 import math
@@ -33,8 +33,8 @@ class Similarity(Analysis):
     help = "a heat map of one word across sentences, layer by layer"
     description = (
         "Compares a word, marked by square brackets, across sentences: the cosine between its vectors in each pair of "
-        "sentences, at each layer. At the token layer the same word is always equal to itself; what the layers above "
-        "tell apart is context. The marked words may also differ."
+        "sentences, at each layer. At the token layer the same word is always equal to itself; the layers above "
+        "distinguish contexts. The marked words may also differ."
     )
     example = (
         "allennlp elmo-analyze similarity --sentences 'They sat on the [bank] of the river .' 'She put money in the "
@@ -45,7 +45,7 @@ class Similarity(Analysis):
         parser.add_argument(
             "--sentences", nargs="+", metavar="TEXT", help="tokenised, one word each in [square] brackets"
         )
-        parser.add_argument("--sentences-file", metavar="FILE", help="more of them, one a line")
+        parser.add_argument("--sentences-file", metavar="FILE", help="a file with more of them, one per line")
 
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
         sentences = [parse_marked(text, "--sentences") for text in arguments.sentences or ()]
@@ -60,7 +60,7 @@ class Similarity(Analysis):
 
 
 def report(sentences: Sequence[MarkedSentence], cosines: numpy.ndarray) -> Report:
-    """The matrices of `similarities` as a table a layer, and a heat map."""
+    """The matrices of `similarities` as a table per layer, and a heat map."""
     numbers = [str(number) for number in range(1, len(sentences) + 1)]
     parts = ["\n".join(f"{number}  {sentence.excerpt()}" for number, sentence in zip(numbers, sentences, strict=True))]
     for layer, matrix in enumerate(cosines):
@@ -74,7 +74,7 @@ def report(sentences: Sequence[MarkedSentence], cosines: numpy.ndarray) -> Repor
 
 
 def draw(figure: "Figure", sentences: Sequence[MarkedSentence], cosines: numpy.ndarray) -> None:
-    """One heat map a layer, all on the same scale."""
+    """One heat map per layer, all on the same scale."""
     from matplotlib.cm import ScalarMappable
 
     num_sentences = len(sentences)
@@ -83,7 +83,8 @@ def draw(figure: "Figure", sentences: Sequence[MarkedSentence], cosines: numpy.n
     panels = figure.subplots(1, len(cosines), sharey=True, squeeze=False)[0]
     labels: List[str] = [f"{sentence.excerpt(3)}  {number}" for number, sentence in enumerate(sentences, start=1)]
     scale = ScalarMappable(cmap="viridis")
-    # The first tenth below all values: contextual vectors are seldom far apart, and a scale from 0 would hide it.
+    # The first tenth below all values: contextual vectors are seldom far apart, and a scale from 0 would hide the
+    # differences.
     lowest = math.floor(10 * float(cosines.min()) - 1e-6) / 10
     scale.set_clim(lowest, 1.0)
     for layer, (axes, matrix) in enumerate(zip(panels, cosines, strict=True)):

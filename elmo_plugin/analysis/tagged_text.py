@@ -1,13 +1,13 @@
 """Sentences with a tag for every word, from the formats that part-of-speech corpora come in.
 
 - CoNLL-U: ten columns separated by tabs; the tag is that of the XPOS or the UPOS column. Ranges (`1-2`) and empty nodes
-  (`1.1`) are no words of their own and passed over. Sentences with a word that has no tag (`_`) are left out.
-- Tagged text: one sentence a line, `word_TAG` or `word/TAG` tokens. The tag stands behind the last separator.
-- The Penn Treebank's `.pos` files: `word/TAG` tokens, noun phrases in square brackets, several lines a sentence. A
+  (`1.1`) aren't words and are skipped. Sentences with a word that has no tag (`_`) are left out.
+- Tagged text: one sentence per line, `word_TAG` or `word/TAG` tokens. The tag follows the last separator.
+- The Penn Treebank's `.pos` files: `word/TAG` tokens, noun phrases in square brackets, several lines per sentence. A
   blank line or a line of `=` ends it, and so does a full stop (the tag `.`), with the quotes and brackets that close
   after it. Of several tags (`JJ|NN`) the first one counts.
 
-The treebank's ways to write a bracket (`-LRB-`) or a slash (`\\/`) are undone, since a biLM reads plain text.
+The treebank's escapes for a bracket (`-LRB-`) or a slash (`\\/`) are undone, since a biLM reads plain text.
 """
 
 import logging
@@ -42,8 +42,8 @@ def read_tagged(
 ) -> Iterator[TaggedSentence]:
     """Streams a corpus: a file, or all NAME.conllu and NAME.pos files below a folder, plain or gzipped.
 
-    `auto` goes by the names of files, and where these don't tell, takes them for tagged text, unless it meets the
-    treebank's brackets.
+    `auto` decides by file names; where these don't tell, it assumes tagged text unless it finds the treebank's
+    brackets.
     """
     if file_format not in FORMATS:
         raise ConfigurationError(f"the format must be one of {', '.join(FORMATS)}, not {file_format!r}")
@@ -55,11 +55,11 @@ def read_tagged(
             num_sentences += 1
             yield sentence
     if num_sentences == 0:
-        raise ConfigurationError(f"{path}: there is no tagged sentence in this file")
+        raise ConfigurationError(f"{path}: this file has no tagged sentences")
 
 
 def tagged_files(path: str) -> List[str]:
-    """A file itself, or those of a folder."""
+    """A file itself, or the files of a folder."""
     if not Path(path).is_dir():
         return [path]
     files = sorted(str(file) for file in Path(path).rglob("*") if _suffix(str(file)) in _SUFFIXES and file.is_file())
@@ -131,7 +131,9 @@ def _conllu_rows(path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[List[T
 
 
 def _one_token(form: str) -> str:
-    """A word with blanks inside ("20 000") is one word with one tag; the blanks go, so that it stays one token."""
+    """A word with blanks inside ("20 000") is one word with one tag; the blanks are removed, so that it stays one
+    token.
+    """
     return "".join(form.split()) or form
 
 
@@ -156,7 +158,7 @@ def _read_treebank(path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[Tagg
         if (is_rule or not line.strip()) and sentence.tokens:
             yield sentence
             sentence = TaggedSentence([], [])
-        if is_rule or line.startswith("*x*"):  # the latter is the frame of a copyright notice
+        if is_rule or line.startswith("*x*"):  # the latter frames a copyright notice
             continue
         for token in line.split():
             if token in ("[", "]"):
@@ -185,7 +187,7 @@ def _split(token: str, separator: str, path: str, number: int) -> Tuple[str, str
 
 
 def _separator(token: str, path: str, number: int) -> str:
-    """What parts words and tags in a file: the last of the two separators in its first token."""
+    """What separates words and tags in a file: the last of the two separators in its first token."""
     places: Dict[str, int] = {separator: token.rfind(separator) for separator in "_/"}
     separator = max(places, key=lambda candidate: places[candidate])
     if places[separator] < 0:
@@ -208,7 +210,7 @@ class MajorityTags(NamedTuple):
     of_all: str
 
     def guess(self, word: str) -> str:
-        """A word that training didn't have is taken for one of those it had once."""
+        """A word not seen in training is treated like those seen once."""
         return self.of_word.get(word, self.of_rare_words)
 
 

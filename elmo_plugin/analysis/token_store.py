@@ -1,15 +1,15 @@
-"""A biLM's vectors of a corpus on disk: written once, in pieces that survive a kill, and read by memory map.
+"""A biLM's vectors of a corpus on disk: written once, in pieces that survive a kill, and read through a memory map.
 
 A folder holds
 
 - `vectors.bin`: a matrix (num_tokens, num_layers, dim) of float16 or float32, in the order of the text
-- `sentences.txt`: the sentences, one a line, tokens separated by blanks
+- `sentences.txt`: the sentences, one per line, tokens separated by blanks
 - `lengths.bin`: the number of tokens of each sentence, int32
 - `store.json`: sizes, and what it was built from; it appears last, so a folder with it is complete
 
-Until then `progress.npz` says how much of the files is good. Building goes on from there, to files that are the same
-byte for byte as without the interruption; it refuses a folder that was begun from another biLM, text or choice of
-layers.
+Until then `progress.npz` says how much of the files is good. Building continues from there, and the files end up the
+same, byte for byte, as without the interruption; it refuses a folder that was started with another biLM, text or choice
+of layers.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ class TokenStore:
         if not path.is_file():
             begun = (self.folder / PROGRESS).exists()
             raise ConfigurationError(
-                f"{self.folder} {'is not complete yet: name its text to go on' if begun else 'holds no index'}"
+                f"{self.folder} {'is not complete yet: name its text to continue' if begun else 'holds no index'}"
             )
         try:
             self._open(_read_json(path))
@@ -132,7 +132,7 @@ class TokenStore:
         rows_per_block = max(1, _BYTES_PER_BLOCK // row_bytes)
         first = 0
         while first < self.num_sentences:
-            # As many sentences as fit, and one at least.
+            # As many sentences as fit, but at least one.
             last = int(numpy.searchsorted(self.offsets, self.offsets[first] + rows_per_block, side="right")) - 1
             last = max(last, first + 1)
             rows = slice(self.offsets[first], self.offsets[last])
@@ -151,10 +151,10 @@ def build(
     batch_size: int = 64,
     progress: str = "indexing",
 ) -> TokenStore:
-    """The store of `sentences` in `folder`: opened if it is complete, continued if it was begun, else built.
+    """The store of `sentences` in `folder`: opened if it is complete, continued if it was started, else built.
 
-    `source` is whatever tells this corpus from another, in JSON's types; `file_identity` makes some. `layers` are all
-    of the biLM's unless given. Sentences without tokens are left out.
+    `source` distinguishes this corpus from others, in JSON's types, for example by `file_identity`. `layers` are all of
+    the biLM's unless given. Sentences without tokens are left out.
     """
     if dtype not in DTYPES:
         raise ConfigurationError(f"vectors are kept as one of {', '.join(DTYPES)}, not {dtype!r}")
@@ -171,7 +171,7 @@ def build(
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
         raise ConfigurationError(
-            f"{folder} wasn't completed ({reason}); what is there is kept, and the same command goes on from it"
+            f"{folder} wasn't completed ({reason}); what is there is kept, and the same command continues from it"
         ) from error
     store = TokenStore(folder)
     for name, value in identity.items():
@@ -217,7 +217,7 @@ def _write(
             record.save(num_bytes=[files[name].tell() for name in FILES])
     lengths = numpy.fromfile(folder / LENGTHS, dtype=_LENGTH)
     if not len(lengths):
-        raise ConfigurationError(f"there is no sentence to index in {folder}")
+        raise ConfigurationError(f"there are no sentences to index in {folder}")
     sizes = {"num_tokens": int(lengths.sum(dtype=numpy.int64)), "dim": embedder.dim}
     with replacing(folder / STORE) as temporary:
         temporary.write_text(json.dumps({"identity": identity, **sizes}, indent=2) + "\n", encoding="utf-8")
@@ -229,7 +229,7 @@ def _begin_or_continue(folder: Path, record: Record) -> int:
     if not record.path.exists():
         strangers = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK_NAME)
         if strangers:
-            raise ConfigurationError(f"{folder} holds other files ({strangers[0]}); give a new or an empty folder")
+            raise ConfigurationError(f"{folder} holds other files ({strangers[0]}); give a new or empty folder")
         record.save(num_bytes=[0] * len(FILES))
     try:
         good = dict(zip(FILES, (record.load() or {})["num_bytes"].tolist(), strict=True))

@@ -64,7 +64,7 @@ class EvaluationSet(NamedTuple):
 
 
 class Score(NamedTuple):
-    """As the framework's scorer counts: an answer is right if it is one of the gold senses."""
+    """Counted as the framework's scorer does: an answer is right if it is one of the gold senses."""
 
     num_right: int
     num_answered: int
@@ -113,8 +113,8 @@ def average_senses(
     batch_size: int = 64,
     file: Optional[AveragesFile] = None,
 ) -> SenseAverages:
-    """Reads the training text once through the biLM, skipping sentences without any of the lemmas in `senses`. Goes on
-    from what is in `file`, and saves there from time to time.
+    """Reads the training text once through the biLM, skipping sentences without any of the lemmas in `senses`.
+    Continues from what is in `file`, and saves there from time to time.
     """
     averages = SenseAverages(senses)
     num_done = 0 if file is None else file.load(averages)
@@ -168,7 +168,7 @@ def vector_of(target: Target, vectors: numpy.ndarray) -> numpy.ndarray:
 
 
 def score(answers: Answers, test_sets: Sequence[EvaluationSet], part_of_speech: Optional[str] = None) -> Score:
-    """Counts over all given sets together, if asked to for one part of speech only."""
+    """Counts over all given sets together, optionally for one part of speech only."""
     num_right = num_answered = num_instances = 0
     for test in test_sets:
         for target in test.targets:
@@ -210,7 +210,7 @@ class WordSenses(Analysis):
         parser.add_argument("--wordnet", required=True, metavar="PATH", help="WordNet's index.sense, or its folder")
         parser.add_argument("--limit", type=int, metavar="N", help="read only the first N sentences of --train")
         parser.add_argument(
-            "--cache", metavar="DIR", help="keep the sense averages here, to go on after an interruption"
+            "--cache", metavar="DIR", help="keep the sense averages here, to continue after an interruption"
         )
         parser.add_argument("--first-sense-only", action="store_true", help="score the baseline only, without a biLM")
 
@@ -254,7 +254,7 @@ def _averages_file(arguments: argparse.Namespace, embedder: ElmoEmbedder) -> Ave
 
 
 def coverage(test_sets: Sequence[EvaluationSet], senses: Dict[Lemma, Set[str]]) -> Dict[str, int]:
-    """How many targets are decided by what."""
+    """How many targets are decided in which way."""
     num_seen = [len(senses.get(target.lemma, ())) for test in test_sets for target in test.targets]
     return {
         "by_nearest_neighbour": sum(num > 1 for num in num_seen),

@@ -1,10 +1,10 @@
 """Files of the unified WSD evaluation framework (Raganato et al. 2017), and WordNet's first senses.
 
 `NAME.data.xml` holds sentences of `<wf>` and `<instance id lemma pos>` elements, `NAME.gold.key.txt` beside it the
-sense keys of each instance, `id key [key ...]` a line. Either may be gzipped.
+sense keys of each instance, in lines `id key [key ...]`. Either may be gzipped.
 
-The text of an element may be several words ("took place"). They go to the biLM as so many tokens, since that is how it
-met them in training, and the target is all of them.
+The text of an element may be several words ("took place"). The biLM reads them as separate tokens, as it did in
+training, and the target is all of them.
 """
 
 import gzip
@@ -18,10 +18,10 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.files import numbered_lines, unzipped
 
-# A lemma with its part of speech: senses are looked for among those of the same.
+# A lemma with its part of speech: senses are looked up for both together.
 Lemma = Tuple[str, str]
 
-# WordNet's ss_type, the digit behind a sense key's "%"; 5 is an adjective satellite, numbered with the adjectives.
+# WordNet's ss_type, the digit after a sense key's "%"; 5 is an adjective satellite, numbered with the adjectives.
 _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 _SENSE_KEY = re.compile(r"([^%\s]+)%([1-5]):\d\d:\d\d:[^:\s]*:\d*")
 _DATA_SUFFIX = re.compile(r"\.data\.xml(\.gz)?$")
@@ -96,7 +96,7 @@ def keys_path(data_path: str) -> str:
     for path in (plain, f"{plain}.gz"):
         if os.path.exists(path):
             return path
-    raise ConfigurationError(f"{data_path}: its sense keys should stand beside it, in {plain} or {plain}.gz; not found")
+    raise ConfigurationError(f"{data_path}: its sense keys should be beside it, in {plain} or {plain}.gz; not found")
 
 
 def data_name(data_path: str) -> str:
@@ -116,7 +116,7 @@ def read_keys(path: str) -> Dict[str, List[str]]:
                 f"{path}:{number}: {problem}; a line is 'id key [key ...]' with keys like play%1:10:01::"
             )
         if fields[0] in keys:
-            raise ConfigurationError(f"{path}:{number}: the instance {fields[0]!r} stands on an earlier line already")
+            raise ConfigurationError(f"{path}:{number}: the instance {fields[0]!r} is already on an earlier line")
         keys[fields[0]] = fields[1:]
     if not keys:
         raise ConfigurationError(f"{path}: this file of sense keys is empty")
@@ -155,7 +155,7 @@ def _find_index_sense(path: str) -> str:
 
 
 def check_same_instances(targets: Set[str], data_path: str, keys: Dict[str, List[str]], key_path: str) -> None:
-    """Raises unless the data and the keys name the very same instances."""
+    """Raises unless the data and the keys name exactly the same instances."""
     for missing, there, here in (
         (targets - keys.keys(), data_path, key_path),
         (keys.keys() - targets, key_path, data_path),

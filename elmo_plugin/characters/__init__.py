@@ -1,4 +1,4 @@
-"""Words as characters: the byte ids that ELMo's character CNN reads, and words of a batch that are the same.
+"""Words as characters: the byte ids that ELMo's character CNN reads, and repeated words in a batch.
 
 What AllenNLP registers is imported when it is asked for.
 """

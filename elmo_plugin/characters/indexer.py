@@ -17,7 +17,7 @@ class ElmoCharactersIndexer(TokenIndexer):
     """Indexes each token by the ids of its characters.
 
     The tensor is called `elmo_tokens`, as with AllenNLP's own indexer. Its width, `max_characters_per_token`, has to be
-    the one the biLM was trained with (50 for the published ones); the biLM refuses another.
+    the one the biLM was trained with (50 for the published ones); the biLM refuses any other.
     """
 
     def __init__(

@@ -27,10 +27,10 @@ _LONGEST_CACHED = 100
 class CharacterMapping:
     """Maps a word to its `max_characters_per_token` ids.
 
-    `tokens_to_add` gives whole tokens a character id of their own (an unused byte such as 1 to 31), as in AllenNLP.
+    `tokens_to_add` gives whole tokens their own character id (an unused byte such as 1 to 31), as in AllenNLP.
 
     By default the ids equal AllenNLP's for every string, its corner cases included: a word longer than the slots is cut
-    between bytes, maybe inside a character, and the literal words `<S>` and `</S>` become the sentence boundaries.
+    between bytes, perhaps inside a character, and the literal words `<S>` and `</S>` become the sentence boundaries.
     `strict` does neither: it cuts at a character boundary, and treats `<S>` as the plain text it is.
     """
 
@@ -58,7 +58,7 @@ class CharacterMapping:
         self._cache: Dict[str, Tuple[int, ...]] = {}
 
     def ids(self, word: str) -> Tuple[int, ...]:
-        """The ids of a word; each word type is worked out once."""
+        """The ids of a word; each word type is computed once."""
         ids = self._cache.get(word)
         if ids is None:
             ids = self._compute(word)

@@ -1,4 +1,4 @@
-"""Words that stand in a batch several times, found by their character ids."""
+"""Words that occur in a batch several times, found by their character ids."""
 
 from typing import Tuple
 
@@ -8,12 +8,12 @@ _HASH_SEED = 20180215
 
 
 def unique_rows(rows: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The different rows of an integer matrix, and for each row its place among them.
+    """The distinct rows of an integer matrix, and for each row its index among them.
 
     Rows are compared by a 64-bit hash, which is many times faster than sorting them, and then checked: should two
     different rows ever share a hash, torch's own slow comparison decides.
     """
-    generator = torch.Generator().manual_seed(_HASH_SEED)  # the same multipliers every time, so that runs repeat
+    generator = torch.Generator().manual_seed(_HASH_SEED)  # the same every time, so that runs are reproducible
     multipliers = torch.randint(-(2**62), 2**62, (rows.size(1),), generator=generator).to(rows.device) * 2 + 1
     hashes = (rows * multipliers).sum(dim=1)
     unique_hashes, inverse = torch.unique(hashes, return_inverse=True)

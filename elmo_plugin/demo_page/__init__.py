@@ -11,7 +11,7 @@ from elmo_plugin.embedding import ElmoEmbedder
 
 
 class Shown(NamedTuple):
-    """What a page shows: a biLM, its name, an index to look for neighbours in, a language model, and tasks."""
+    """What a page shows: a biLM, its name, an index to find neighbours in, a language model, and tasks."""
 
     embedder: ElmoEmbedder
     bilm_name: str

@@ -12,7 +12,7 @@ from elmo_plugin.tasks.common.display import Bars, Display, MarkedText, Piece, p
 # Colours are laid over the page's own background, so that they suit a light and a dark one.
 _BLUE, _ORANGE = "66, 133, 244", "240, 120, 40"
 _STRONGEST = 0.7
-_HUE_STEP = 137.5  # degrees: however many labels there are, neighbours are far apart
+_HUE_STEP = 137.5  # degrees: neighbouring labels are far apart, however many there are
 _MOST_BITS = 16.0
 
 _hues: Dict[str, float] = {}
@@ -67,7 +67,7 @@ def _background(strength: float, colour: str) -> str:
 
 
 def draw_bars(bars: Bars) -> None:
-    """A row for each number, filled from the left as far as it goes."""
+    """A row for each number, filled from the left in proportion."""
     with ui.element("div").classes("bars w-full flex flex-col gap-1"):
         for name, value in bars.values.items():
             filled = (
@@ -105,14 +105,14 @@ def _draw_heat_map(labels: Sequence[str], matrix: numpy.ndarray, lowest: float) 
 
 
 def word_button(word: str, on_click: Callable[[], object], is_picked: bool) -> None:
-    """A word of a sentence that can be picked; a second click lets it go."""
+    """A word of a sentence that can be picked; a second click unpicks it."""
     button = ui.button(word, on_click=on_click).props("no-caps dense unelevated padding='2px 6px'")
     button.props("color=primary" if is_picked else "flat color=inherit").classes("word")
     button.props(f"aria-pressed={'true' if is_picked else 'false'}")
 
 
 def surprise_button(word: str, bits: float, on_click: Callable[[], object], is_picked: bool) -> None:
-    """A word, shaded by how many bits it surprises by; the number stands below it."""
+    """A word, shaded by its surprise in bits, with the number below it."""
     button = ui.button(on_click=on_click).props("no-caps dense flat color=inherit padding='2px 6px'")
     ring = "outline: 2px solid currentColor" if is_picked else ""
     button.classes("word").style(f"{_background(bits / _MOST_BITS, _ORANGE)}; {ring}")

@@ -1,4 +1,4 @@
-"""What a biLM expects at each place of a sentence, and how much each word surprises it."""
+"""What a biLM expects at each position of a sentence, and how much each word surprises it."""
 
 import math
 from typing import Any, Dict, List, NamedTuple
@@ -12,8 +12,8 @@ NUM_SUBSTITUTES = 10
 
 
 class ReadWord(NamedTuple):
-    """A word, its surprise in bits to those who have read up to it from the left or from the right, and what each of
-    them would rather have seen, with probabilities; by `both` together, as shares of the words that are named.
+    """A word, its surprise in bits when reading from the left or from the right, and what each direction would rather
+    have seen, with probabilities; for `both` together, as shares of the words that are named.
     """
 
     text: str
@@ -53,7 +53,7 @@ def read(predictor: Predictor, sentence: str, max_characters: int = MAX_CHARACTE
 
 
 def _words(ranked: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """The best that are words, rather than a sentence's end or anything unknown."""
+    """The best actual words, without a sentence's end or unknown words."""
     return [each for each in ranked if each["word"] not in SPECIAL_WORDS][:NUM_SUBSTITUTES]
 
 
@@ -62,7 +62,7 @@ def _probabilities(ranked: List[Dict[str, Any]]) -> Dict[str, float]:
 
 
 def _shares(ranked: List[Dict[str, Any]]) -> Dict[str, float]:
-    """Words by both directions have products of probabilities, whose ratios alone mean something: their shares."""
+    """For both directions words have products of probabilities, of which only ratios mean anything: their shares."""
     best = max(each["log_prob"] for each in ranked)
     products = {each["word"]: math.exp(each["log_prob"] - best) for each in ranked}
     return {word: product / sum(products.values()) for word, product in products.items()}

@@ -1,8 +1,8 @@
 """The page itself, built with NiceGUI.
 
-NiceGUI, since it brings all of its scripts, styles and fonts along and asks nobody else for them, has no telemetry to
-be switched off, lets words be clicked on, and needs no package that quarrels with AllenNLP's. A visitor's page is built
-in Python, and its state lives with it.
+NiceGUI was chosen because it ships all of its scripts, styles and fonts, has no telemetry to switch off, lets words be
+clicked on, and needs no package that conflicts with AllenNLP's. A visitor's page is built in Python, and its state
+lives with it.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ LANGUAGE_EXAMPLES = [
 ]
 
 _WRONG_INPUT = (TextError, ConfigurationError, ValueError)
-# Computing takes both cores as it is: visitors take turns.
+# Computing uses all cores anyway, so visitors take turns.
 _turn = asyncio.Semaphore(1)
 
 
@@ -78,7 +78,7 @@ def _panels(tabs: ui.tabs, first: str) -> ui.tab_panels:
 
 
 class _Tab:
-    """A button that computes, and beneath it a place for what comes of it: the result, or a sentence."""
+    """A button that computes, with room beneath it for the result or an error message."""
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
@@ -91,18 +91,18 @@ class _Tab:
         self._results = ui.column().classes("results w-full gap-2")
 
     async def _on_click(self) -> None:
-        """Computes away from the page's own thread, one visitor after the other."""
+        """Computes outside the page's own thread, one visitor after the other."""
         self._button.disable()
         self._spinner.set_visibility(True)
         draw_results, content = await self._result()
         if self._results.is_deleted:
-            return  # the visitor didn't wait
+            return  # the visitor has left
         self._show(draw_results, content)
         self._button.enable()
         self._spinner.set_visibility(False)
 
     async def _result(self) -> Tuple[Callable[[Any], None], Any]:
-        """What to show: the result, or a sentence on why there is none."""
+        """What to show: the result, or a sentence that says why there is none."""
         try:
             prepared = self._prepare()
             async with _turn:
@@ -119,7 +119,7 @@ class _Tab:
             draw_results(content)
 
     def _prepare(self) -> Any:
-        """What is computed on, checked."""
+        """The checked input of the computation."""
         raise NotImplementedError
 
     def _compute(self, prepared: Any) -> Any:
@@ -141,13 +141,13 @@ def _sentence(error: Exception) -> str:
 
 
 class _WordsTab(_Tab):
-    """Sentences, whose words are picked, and how alike the picked ones are."""
+    """Sentences whose words can be picked, and how similar the picked ones are."""
 
     def __init__(self, shown: Shown) -> None:
         super().__init__(shown)
         self._sentences: List[List[str]] = []
         self._picks: Set[Pick] = set()
-        note("Write two or more sentences, one a line, and pick words to compare: the same word, or different ones.")
+        note("Write two or more sentences, one per line, and pick words to compare: the same word, or different ones.")
         self._text = ui.textarea("Sentences", on_change=self._read).props(
             "outlined autogrow debounce=300 input-class=py-1"
         )
@@ -194,7 +194,7 @@ class _WordsTab(_Tab):
 
     def _draw(self, result: Any) -> None:
         chosen, cosines, near = result
-        heading("How alike, by layer: the cosine between the words' vectors")
+        heading("Similarity by layer: the cosine between the words' vectors")
         with ui.column().classes("gap-0"):
             for number, sentence in enumerate(chosen, start=1):
                 note(f"{number}. {sentence.excerpt()}")
@@ -212,7 +212,7 @@ def _draw_neighbours(neighbours: Sequence[TokenNeighbour]) -> None:
 
 
 class _LanguageTab(_Tab):
-    """A sentence, what surprises in it, and what might have stood there instead."""
+    """A sentence, what is surprising in it, and what might have been there instead."""
 
     def __init__(self, shown: Shown) -> None:
         super().__init__(shown)
@@ -223,7 +223,7 @@ class _LanguageTab(_Tab):
             )
             return
         note(
-            "How many bits each word surprises by, read from the left and from the right. Click on a word to see "
+            "How surprising each word is, in bits, read from the left and from the right. Click on a word to see "
             f"others in its place. The model is {shown.language_model_name}."
         )
         self._sentence = ui.input("Sentence", value=LANGUAGE_EXAMPLES[0]).props("outlined").classes("w-full")
@@ -256,7 +256,7 @@ class _LanguageTab(_Tab):
         note(f"Mean perplexity {self._reading.perplexity['mean']:,.1f}.")
         unknown = sorted({word.text for word in self._reading.words if not word.is_known})
         if unknown:
-            note(f"Not among the words that it can name, and scored as <UNK>: {', '.join(unknown)}.")
+            note(f"Not in its vocabulary, and scored as <UNK>: {', '.join(unknown)}.")
         self._draw_substitutes(place)
 
     def _draw_substitutes(self, place: int) -> None:
@@ -329,7 +329,7 @@ class _TaskTab(_Tab):
 
 
 def serve(shown: Shown, sockets: List[socket.socket], when_ready: Callable[[], None]) -> None:
-    """Answers on open sockets until it is interrupted, which ends it with KeyboardInterrupt."""
+    """Serves on open sockets until it is interrupted, which raises KeyboardInterrupt."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""The entity recogniser that a page has when it was given no archive: trained once, at its first start."""
+"""The entity recogniser that a page shows if it is given no archive: trained once, when the page is first started."""
 
 import contextlib
 import hashlib
@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 
 def recogniser_archive(tell: Callable[[str], None] = print) -> str:
-    """The archive of the recogniser, which is trained where the cache doesn't hold it yet."""
+    """The archive of the recogniser, which is trained if it isn't in the cache yet."""
     archive = cache_folder() / f"entity-recogniser-{_identity()}" / "model.tar.gz"
     if not archive.is_file():
         tell(f"Training an entity recogniser on a few sentences, once and for under a minute; kept in {archive.parent}")
@@ -36,7 +36,7 @@ def recogniser_archive(tell: Callable[[str], None] = print) -> str:
 
 
 def _identity() -> str:
-    """Changes with whatever the recogniser is made of, so that another version of the plugin trains its own."""
+    """Changes with everything the recogniser is made from, so that another version of the plugin trains its own."""
     digest = hashlib.sha256()
     for path in (_CONFIG, _SENTENCES, Path(PRETRAINED[SHIPPED].weight_file)):
         digest.update(path.read_bytes())
@@ -60,7 +60,7 @@ def _train_into(folder: Path) -> None:
 
 
 def _train(run: Path) -> None:
-    """What `allennlp train` does, but for its log file and its output, which a visitor needn't see."""
+    """What `allennlp train` does, without its log file and its output, which a visitor needn't see."""
     params = Params.from_file(_CONFIG)
     params["train_data_path"] = str(_SENTENCES)
     run.mkdir()
@@ -73,7 +73,7 @@ def _train(run: Path) -> None:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """The model is too small for more: they would only wait for each other."""
+    """The model is too small for more threads: they would only wait for each other."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""The archives that the page was given: opened, sorted by task, and asked."""
+"""The archives that the page was given: opened, grouped by task, and queried."""
 
 import os
 import re
@@ -27,7 +27,7 @@ class TaskModel(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The models of one task, to be shown side by side. What goes in is what the first one's predictor takes."""
+    """The models of one task, to be shown side by side. The input is what the first one's predictor takes."""
 
     models: List[TaskModel]
 
@@ -36,7 +36,7 @@ class Task(NamedTuple):
         return self.models[0].predictor  # type: ignore[return-value]
 
     def check_inputs(self, texts: Dict[str, str], max_characters: int = MAX_CHARACTERS) -> JsonDict:
-        """What a predictor is handed, once every text that it needs is there and none is too long."""
+        """The predictor's input, after checking that every text it needs is there and none is too long."""
         return {
             each.key: check_text(texts[each.key], each.label, max_characters)
             for each in self.described.inputs
@@ -63,7 +63,7 @@ def open_tasks(archive_files: Sequence[str], cuda_device: int = -1) -> List[Task
         if not isinstance(predictor, DisplayedPredictor):
             raise ConfigurationError(
                 f"{archive_file}: the page doesn't know how to show the output of a {type(predictor).__name__}; it "
-                "shows models of the six tasks, their ensembles, and a biLM by --language-model"
+                "shows models of the six tasks, their ensembles, and a biLM given as --language-model"
             )
         mixes = mixes_of(_small_parameters(predictor), config, name)
         model = TaskModel(name, predictor, [_as_bars(mix) for mix in mixes])
@@ -72,7 +72,7 @@ def open_tasks(archive_files: Sequence[str], cuda_device: int = -1) -> List[Task
 
 
 def short_names(archive_files: Sequence[str]) -> List[str]:
-    """The folder of each run, with as much of its path as tells the runs apart."""
+    """The folder of each run, with as much of its path as is needed to distinguish the runs."""
     parts = [_named_parts(archive_file) for archive_file in archive_files]
     for length in range(1, max((len(each) for each in parts), default=0) + 1):
         names = ["/".join(each[-length:]) for each in parts]

@@ -8,7 +8,7 @@ MAX_CHARACTERS = 5000
 
 
 class TextError(ValueError):
-    """A text that can't be worked on; its message is a sentence for the visitor."""
+    """A text that can't be processed; its message is a sentence for the visitor."""
 
 
 def check_text(text: str, name: str, max_characters: int = MAX_CHARACTERS) -> str:

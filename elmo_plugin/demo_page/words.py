@@ -1,4 +1,4 @@
-"""Words in context: how alike a biLM finds the words that a visitor has picked, and what is near them in a corpus."""
+"""Words in context: how similar a biLM finds the words that a visitor has picked, and what is near them in a corpus."""
 
 from collections import Counter
 from typing import Iterable, List, NamedTuple, Sequence
@@ -16,7 +16,7 @@ MAX_OCCURRENCES = 12
 
 
 class Pick(NamedTuple):
-    """A word, by the numbers of its sentence and of its place there."""
+    """A word, by the numbers of its sentence and of its position there."""
 
     sentence: int
     place: int
@@ -29,7 +29,9 @@ def read_sentences(text: str, max_characters: int = MAX_CHARACTERS) -> List[List
 
 
 def suggested_picks(sentences: Sequence[Sequence[str]]) -> List[Pick]:
-    """Every occurrence of the word that the most sentences share, the longest of several; none if they share none."""
+    """Every occurrence of the word that most sentences share, the longest if there are several; none if they share
+    none.
+    """
     in_sentences = Counter(word for words in sentences for word in {word.lower() for word in words})
     shared = [word for word, count in in_sentences.items() if count > 1 and word.isalpha()]
     best = max(shared, key=lambda word: (in_sentences[word], len(word), word), default=None)

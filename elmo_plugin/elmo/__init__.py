@@ -3,6 +3,6 @@
 from elmo_plugin.elmo.elmo import Elmo
 from elmo_plugin.elmo.scalar_mix import ScalarMix
 from elmo_plugin.elmo.token_embedder import ElmoTokenEmbedder
-from elmo_plugin.embedding import ElmoEmbedder  # which stood here before it had a folder of its own
+from elmo_plugin.embedding import ElmoEmbedder  # which was here before it got its own folder
 
 __all__ = ["Elmo", "ElmoEmbedder", "ElmoTokenEmbedder", "ScalarMix"]

@@ -1,7 +1,7 @@
 """Archives trained with AllenNLP's own ELMo, rewritten for this plugin's: the same predictions, faster.
 
-AllenNLP's `elmo_token_embedder` keeps the biLM's weights in the archive too, in an order of its own. They are brought
-into the published layout, read from there like any published biLM, and put back under this plugin's names.
+AllenNLP's `elmo_token_embedder` keeps the biLM's weights in the archive too, in its own order. They are brought into
+the published layout, read from there like any published biLM, and put back under this plugin's names.
 """
 
 import json
@@ -23,7 +23,7 @@ from elmo_plugin.files import replacing
 
 OLD_TYPE, NEW_TYPE = "elmo_token_embedder", "elmo::token_embedder"
 OLD_INDEXER, NEW_INDEXER = "elmo_characters", "elmo::characters"
-# Where AllenNLP's constructor has it when a config doesn't say.
+# The default of AllenNLP's constructor.
 _DEFAULT_FILES = PRETRAINED["original"]
 _BILM_KEY = "_elmo._elmo_lstm._token_embedder._char_embedding_weights"
 _PUBLISHED_SIZES = re.compile(r"2x(?P<cell>\d+)_(?P<projection>\d+)_2048cnn_(?P<highway>\d)xhighway")
@@ -40,9 +40,9 @@ class _Embedder(NamedTuple):
 
 
 def convert(old_archive: str, new_archive: str, options_file: Optional[str] = None, stateful: bool = True) -> None:
-    """Writes `new_archive`, which predicts what `old_archive` does. Refuses what it can't convert.
+    """Writes `new_archive`, which makes the same predictions as `old_archive`. Refuses what it can't convert.
 
-    `options_file` is the biLM's options.json, where the one that the archive names is out of reach. AllenNLP's ELMo
+    `options_file` is the biLM's options.json, if the one that the archive names can't be reached. AllenNLP's ELMo
     carries LSTM states from batch to batch; without `stateful` the new archive doesn't, and a sentence gets the same
     vectors each time.
     """
@@ -72,7 +72,7 @@ def convert(old_archive: str, new_archive: str, options_file: Optional[str] = No
         torch.save(state, run / "best.th")
         with replacing(Path(new_archive)) as temporary:
             archival.archive_model(folder, weights="best.th", archive_path=str(temporary))
-            archival.load_archive(str(temporary))  # what can't be opened doesn't appear
+            archival.load_archive(str(temporary))  # an archive that can't be opened isn't written
 
 
 # ---- Config ----
@@ -126,7 +126,7 @@ def _converted_config(old: Dict[str, Any], files: Dict[str, str], stateful: bool
 
 
 def _rename_indexers(config: Any) -> None:
-    """Ours gives the same ids. One that adds tokens of its own stays AllenNLP's, which ours reads as well."""
+    """Ours gives the same ids. One that adds its own tokens stays AllenNLP's, whose ids ours reads as well."""
     for _, node in _nodes_of_type(config, OLD_INDEXER):
         if not node.get("tokens_to_add"):
             node["type"] = NEW_INDEXER
@@ -145,7 +145,7 @@ def _check_nothing_is_left(archive: str, config: Any, state: State) -> None:
 
 
 def _read_options(options_file: str) -> BiLmOptions:
-    """From the file; for a published one that is out of reach, from the sizes in its name."""
+    """From the file; for a published one that can't be reached, from the sizes in its name."""
     published = _PUBLISHED_SIZES.search(options_file) if "://" in options_file else None
     if published is not None:
         return BiLmOptions(
@@ -191,7 +191,7 @@ def _converted_state(archive: str, state: State, prefix: str, options: BiLmOptio
 
 
 def _pop_layer_weights(state: State, prefix: str) -> List[float]:
-    """Takes weights of the layers that were fixed, and so aren't parameters here, out of the state."""
+    """Removes fixed layer weights, which aren't parameters here, from the state."""
     start = f"{prefix}_elmo.scalar_mix_0.scalar_parameters."
     names = sorted((name for name in state if name.startswith(start)), key=lambda name: int(name.removeprefix(start)))
     return torch.softmax(torch.cat([state.pop(name) for name in names]).double(), dim=0).tolist()

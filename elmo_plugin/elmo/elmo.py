@@ -16,10 +16,10 @@ Layers = Union[str, List[float]]
 
 @ContextualEmbedder.register("elmo")
 class Elmo(ContextualEmbedder):
-    """Equation (1), with weights of its own at each placement; the biLM runs once a batch for all of them.
+    """Equation (1), with separate weights at each placement; the biLM runs once per batch for all of them.
 
     - `layers`: `all`, learned weights; `top`, the last layer only; `tokens`, the context-independent layer only; or a
-      list of fixed weights, one a layer.
+      list of fixed weights, one per layer.
     - `layer_norm`, `gamma`: see `ScalarMix`.
     - `dropout`: on the ELMo vectors, as they leave here.
     - `requires_grad`: tune the biLM with the task. Otherwise it is frozen, and runs without its own dropout.
@@ -67,7 +67,7 @@ class Elmo(ContextualEmbedder):
     def train(self, mode: bool = True) -> "Elmo":
         super().train(mode)
         self.bilm.train(mode and self._requires_grad)
-        self.cache.report()  # trainers call this once or twice an epoch
+        self.cache.report()  # trainers call this once or twice per epoch
         return self
 
     def forward(self, text: TextFieldTensors) -> Dict[str, torch.Tensor]:
@@ -83,7 +83,7 @@ class Elmo(ContextualEmbedder):
         """The vectors at each placement, (..., num_tokens, dim), for ids of shape (..., num_tokens, num_characters)."""
         leading_shape = character_ids.shape[:-1]
         layers, mask = self._run_bilm(character_ids.flatten(0, -3))
-        # The sentences' ends lie at different steps; the mask of the words alone drops them all.
+        # The sentences end at different steps; the mask of the words alone drops all boundaries.
         word_mask = (character_ids > 0).any(dim=-1).unsqueeze(-1)
         placed = {}
         for placement, mix in self.mixes.items():
@@ -98,7 +98,7 @@ class Elmo(ContextualEmbedder):
 
 
 def fixed_weights(layers: Layers, num_layers: int) -> Optional[List[float]]:
-    """The weights that `layers` stands for, one a layer; None if they are learned."""
+    """The weights that `layers` means, one per layer; None if they are learned."""
     if not isinstance(layers, str):
         return list(layers)
     one_layer = {"top": num_layers - 1, "tokens": 0}

@@ -14,8 +14,8 @@ class ScalarMix(torch.nn.Module):
 
     `weights` fixes the s_j themselves instead of learning them. `gamma` false fixes gamma at 1. `layer_norm` true
     normalises every layer of every token over its features, without gain or bias (Ba et al. 2016), before weighting.
-    `"legacy"` is what the original code did in its place: one mean and one variance a layer over all real positions of
-    the batch, sentence boundaries included, so that a vector depends on its batch-mates.
+    `"legacy"` is what the original code did instead: one mean and one variance per layer over all real positions of the
+    batch, sentence boundaries included, so that a vector depends on its batch-mates.
 
     The parameters are called `scalar_parameters` and `gamma`, as in AllenNLP. A regularizer on `scalar_parameters` is
     the paper's lambda * ||w||^2, and leaves gamma alone.

@@ -14,7 +14,7 @@ from elmo_plugin.elmo.elmo import Elmo, Layers
 class ElmoTokenEmbedder(TokenEmbedder):
     """ELMo vectors from the tensor `elmo_tokens` of an `elmo::characters` indexer.
 
-    The arguments are those of `Elmo`; `projection_dim` adds a linear layer behind it.
+    The arguments are those of `Elmo`; `projection_dim` adds a linear layer after it.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _TEXTS_AT_ONCE = 1024
 Text = Union[str, Sequence[str]]
 
 
-# Shared by the clones that a grid search makes, which would each load the biLM otherwise.
+# Shared by the clones that a grid search makes, each of which would otherwise load the biLM.
 @functools.lru_cache(maxsize=2)
 def _shared_embedder(bilm: Optional[str], cuda_device: int) -> ElmoEmbedder:
     return ElmoEmbedder(bilm, cuda_device=cuda_device)
@@ -40,8 +40,8 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
     - `pooling`: `mean` or `max`, over the words.
     - `batch_size`: sentences at a time.
 
-    Nothing is learned from the texts; `fit` checks the parameters and loads the biLM, which isn't pickled along: where
-    it is unpickled, it is loaded again from where it was named.
+    Nothing is learned from the texts; `fit` checks the parameters and loads the biLM, which isn't pickled: after
+    unpickling it is loaded again by its name.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ElmoVectorizer(TransformerMixin, BaseEstimator):
         return numpy.stack(rows) if rows else numpy.zeros((0, self.n_features_out_), dtype=numpy.float32)
 
     def get_feature_names_out(self, input_features: Any = None) -> numpy.ndarray:
-        """elmo0, elmo1 and so on; with all layers they follow each other, layer 0 first."""
+        """elmo0, elmo1 and so on; with all layers, one layer after the other, layer 0 first."""
         check_is_fitted(self)
         return numpy.array([f"elmo{index}" for index in range(self.n_features_out_)], dtype=object)
 

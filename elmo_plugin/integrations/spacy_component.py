@@ -29,15 +29,15 @@ class ElmoComponent(Pipe):
     """Sets `doc._.elmo`, float32, (tokens, dim), from which `token._.elmo` and `span._.elmo` are cut.
 
     - `bilm`: a name, a folder, an archive or a URL, as for `BiLm.load`; without it, the biLM that ships. It is loaded
-      when the first text comes.
+      with the first text.
     - `layers`: `average`, `top`, an index, 0 being the context-independent layer, or `all`: then vectors have their
       layers first, (layers, tokens, dim).
     - `batch_size`: sentences at a time. `nlp.pipe` fills batches across documents.
     - `copy_bilm`: `nlp.to_disk` and `to_bytes` write the biLM too, instead of its name only, so that the pipeline can
       be loaded where its files aren't.
 
-    Each sentence is read by itself where the pipeline has found sentences before (a parser, `senter` or `sentencizer`),
-    else the document as one. White space tokens aren't read; their vectors are zeros.
+    If the pipeline has found sentences before (by a parser, `senter` or `sentencizer`), each is read by itself,
+    otherwise the document as a whole. White space tokens aren't read; their vectors are zeros.
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class ElmoComponent(Pipe):
         return select_layers(nothing, self.layers).copy()
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        """Writes the biLM into the folder `path` if `copy_bilm`; all else is in the pipeline's config."""
+        """Writes the biLM into the folder `path` if `copy_bilm`; everything else is in the pipeline's config."""
         if self.copy_bilm:
             folder = Path(path)
             folder.mkdir(parents=True, exist_ok=True)
             checkpoint.write(self.embedder.bilm, folder / WEIGHTS_NAME, folder / OPTIONS_NAME)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "ElmoComponent":
-        """Reads the biLM in the folder `path`, if there is one, in place of the one that was named."""
+        """Reads the biLM in the folder `path`, if there is one, instead of the one that was named."""
         folder = Path(path)
         if (folder / WEIGHTS_NAME).exists():
             self._embedder = ElmoEmbedder(str(folder), cuda_device=self._cuda_device)

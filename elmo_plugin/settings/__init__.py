@@ -1,9 +1,9 @@
 """The environment variables that training configs read, in one table.
 
 AllenNLP hands the environment to jsonnet, where `std.extVar` has no default and its failure can't be caught. So where a
-config is read, `elmo_plugin.compat` hands over the default of each absent variable too; the environment itself stays
-as it is. Configs read the variables with `training_configs/lib/settings.libsonnet`. An empty value means that the
-variable isn't set; what that leads to is in its help.
+config is read, `elmo_plugin.compat` also passes on the default of each absent variable; the environment itself doesn't
+change. Configs read the variables with `training_configs/lib/settings.libsonnet`. An empty value means that the
+variable isn't set; its help says what happens then.
 
     python -m elmo_plugin.settings
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "ELMO_"
 
-# What each variable is for, as JSON, so that an error raised in jsonnet can tell. `with_defaults` hands it to the
+# What each variable is for, as JSON, so that an error raised in jsonnet can say so. `with_defaults` passes it to the
 # library; it isn't a setting.
 HELP_VARIABLE = "ELMO_SETTINGS_HELP"
 
@@ -52,24 +52,22 @@ _TABLE: List[Setting] = [
     Setting("ELMO_CUDA_DEVICE", "", "the GPU's number, or -1 for the CPU; empty: GPU 0 if there is one, else the CPU"),
     Setting("ELMO_KNOBS", "", "an experiment's knobs as JSON, such as {\"batch_size\": 16}; empty: the paper's"),
     Setting("ELMO_ABLATION", "", "the ablation to train; see training_configs/lib/ablations.libsonnet"),
-    Setting("ELMO_TRUST_ARCHIVES", "", "1 to open archives whose config names files or classes outside of them"),
+    Setting("ELMO_TRUST_ARCHIVES", "", "1 to open archives whose config names files or classes outside them"),
     Setting("ELMO_SEED", "13370", "the random seed of a run; the paper's means over seeds need several"),
-    Setting("ELMO_WORD_VECTORS", "", "word vectors as text, one word a line (a path or URL); empty: random, trained"),
+    Setting("ELMO_WORD_VECTORS", "", "word vectors as text, one word per line (a path or URL); empty: random, trained"),
     Setting(
         "ELMO_WORD_VECTORS_DIM", "", "the width of the vectors in ELMO_WORD_VECTORS; empty: the task's in the paper"
     ),
-    Setting(
-        "ELMO_TURIAN_VECTORS", "", "Turian et al.'s 50-d vectors, which coreference has beside the others; empty: none"
-    ),
-    Setting("ELMO_COVE_FILE", "", "CoVe's weights, wmtlstm-8f474287.pth, for experiments with CoVe in ELMo's place"),
+    Setting("ELMO_TURIAN_VECTORS", "", "Turian et al.'s 50-d vectors, which coreference uses in addition; empty: none"),
+    Setting("ELMO_COVE_FILE", "", "CoVe's weights, wmtlstm-8f474287.pth, for experiments with CoVe instead of ELMo"),
     *_data("NER", "the CoNLL-2003 training file (eng.train)", "the CoNLL-2003 development file (eng.testa)"),
     *_data("SST", "the SST training trees (train.txt)", "the SST development trees (dev.txt)"),
     *_data("SNLI", "snli_1.0_train.jsonl", "snli_1.0_dev.jsonl"),
     *_data("SRL", "the folder of OntoNotes 5.0 training files", "the folder of OntoNotes 5.0 development files"),
     *_data("COREF", "the CoNLL-2012 training file (*_gold_conll)", "the CoNLL-2012 development file (*_gold_conll)"),
     *_data("SQUAD", "train-v1.1.json", "dev-v1.1.json"),
-    *_data("BILM", "the training text: a file or a glob, a sentence a line", "the held-out text: a file or a glob"),
-    Setting("ELMO_BILM_VOCAB", "", "the softmax vocabulary, a word a line, most frequent first"),
+    *_data("BILM", "the training text: a file or a glob, one sentence per line", "the held-out text: a file or a glob"),
+    Setting("ELMO_BILM_VOCAB", "", "the softmax vocabulary, one word per line, most frequent first"),
     Setting("ELMO_FINETUNE_TASK", "", "the task whose text the biLM is tuned on, such as snli; empty: ELMO_BILM_TRAIN"),
     Setting("ELMO_TRAIN_FRACTION", "1", "the fraction of the training set to train on, above 0 and up to 1"),
     Setting("ELMO_ENSEMBLE_OF", "", "the experiment that the ensemble's members are runs of, such as snli/elmo"),
@@ -93,16 +91,14 @@ def value_of(name: str) -> str:
 
 
 def with_defaults(environment: Mapping[str, str]) -> Dict[str, str]:
-    """The variables of the table, those that are absent with their defaults. Warns of names that look like misspelt
-    ones.
-    """
+    """The variables of the table, with defaults for absent ones. Warns about names that look misspelt."""
     for name, remedy in REPLACED.items():
         if environment.get(name):
-            raise ConfigurationError(f"{name} ({environment[name]}) isn't read any more: unset it, and {remedy}.")
+            raise ConfigurationError(f"{name} ({environment[name]}) is no longer read: unset it, and {remedy}.")
     values = {name: environment.get(name, setting.default) for name, setting in SETTINGS.items()}
     for name, value in values.items():
         _check_decoded(name, value)
-    if multiprocessing.parent_process() is None:  # a worker would only say it again
+    if multiprocessing.parent_process() is None:  # a worker would only repeat it
         for name in sorted(environment):
             _warn_if_misspelt(name)
     return {**values, HELP_VARIABLE: json.dumps({name: setting.help for name, setting in SETTINGS.items()})}

@@ -1,4 +1,4 @@
-"""Text, tokenised and embedded; knows nothing of ELMo."""
+"""Text, tokenised and embedded; knows nothing about ELMo."""
 
 from elmo_plugin.text.contextual import ContextualEmbedder, NoContextualEmbedder
 from elmo_plugin.text.embedded_text import EmbeddedText

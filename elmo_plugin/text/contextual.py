@@ -10,8 +10,8 @@ from allennlp.data import TextFieldTensors
 class ContextualEmbedder(torch.nn.Module, Registrable):
     """Gives each token a vector that depends on its sentence, one for each of its `placements`.
 
-    A placement is a name for a spot in a task's model, such as `input` (beside the word vectors) or `output` (beside
-    what the lowest encoder gives). `indexers` names the token indexers whose tensors this embedder reads.
+    A placement is a name for a place in a task's model, such as `input` (beside the word vectors) or `output` (beside
+    the lowest encoder's output). `indexers` names the token indexers whose tensors this embedder reads.
     """
 
     default_implementation = "none"
@@ -32,7 +32,7 @@ class ContextualEmbedder(torch.nn.Module, Registrable):
 
 @ContextualEmbedder.register("none")
 class NoContextualEmbedder(ContextualEmbedder):
-    """No vectors anywhere: what a baseline has."""
+    """No vectors anywhere, for a baseline."""
 
     def get_output_dim(self) -> int:
         return 0

@@ -15,7 +15,7 @@ class RuleBasedTokenizer(Tokenizer):
     split_on_spaces: the text is already tokenised, with white space between tokens.
     start_tokens, end_tokens: put before and after the words of each text, or of each sentence in `tokenize_sentences`.
 
-    A token knows its place: `text[token.idx : token.idx_end] == token.text`. Start and end tokens have none.
+    A token knows its position: `text[token.idx : token.idx_end] == token.text`. Start and end tokens have none.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class RuleBasedTokenizer(Tokenizer):
         return [self._tokens(sentence) for sentence in sentences_of(next(self._words([text])))]
 
     def split_sentences(self, text: str) -> List[str]:
-        """The sentences as they stand in the text, without the white space around them. An empty text has none."""
+        """The sentences as they are in the text, without the white space around them. An empty text has none."""
         return self.batch_split_sentences([text])[0]
 
     def batch_split_sentences(self, texts: List[str]) -> List[List[str]]:

@@ -1,4 +1,4 @@
-"""The vectors of a whole file, of which a few are looked up: compact on disk, and hardly there in memory."""
+"""The vectors of a whole file, of which a few are looked up: compact on disk, and hardly any in memory."""
 
 import hashlib
 import tempfile
@@ -14,7 +14,8 @@ _KEY_BYTES = 8
 
 
 def word_key(word: str) -> int:
-    """A negative number made of a word's letters, the same everywhere: what a word is found by instead of its spelling.
+    """A negative number computed from a word's letters, the same everywhere, by which a word is found instead of by its
+    spelling.
 
     Of two million words, the chance that any two have the same one is below 1 in a million.
     """
@@ -30,8 +31,8 @@ class Found(NamedTuple):
 
 
 class VectorTable:
-    """Vectors by `word_key`, in half precision, in a file that is mapped into memory: only the pages that are looked at
-    take any of it, and a file that is removed meanwhile goes on serving.
+    """Vectors by `word_key`, in half precision, in a file that is mapped into memory: only the pages that are read take
+    memory, and a file that is removed in the meantime remains readable.
     """
 
     def __init__(self, keys: numpy.ndarray, rows: numpy.ndarray, vectors: numpy.ndarray, digest: str) -> None:
@@ -63,14 +64,14 @@ class VectorTable:
 
     @classmethod
     def open(cls, folder: Path, digest: str, dim: int) -> "VectorTable":
-        """A table in a folder, which may be a stranger's: one that is damaged raises ConfigurationError."""
+        """A table in a folder, which may come from a stranger: a damaged one raises ConfigurationError."""
         try:
             bytes.fromhex(digest)  # which no path is
             files = _Files(folder, digest)
             keys, rows = numpy.load(files.index)
             vectors = numpy.memmap(files.vectors, dtype=numpy.float16, mode="r").reshape(-1, dim)
             if not len(keys) or not (0 <= rows.min() and rows.max() < len(vectors)):
-                raise ValueError(f"{len(keys)} words don't belong to {len(vectors)} vectors")
+                raise ValueError(f"{len(keys)} words don't match {len(vectors)} vectors")
         except (OSError, EOFError, ValueError, TypeError) as error:
             raise ConfigurationError(
                 f"the word vectors {digest!r} in {folder} are damaged ({error}); get the archive again, or train again"
@@ -85,8 +86,8 @@ class _Files:
 
 
 class TableBuilder:
-    """Takes in words and vectors and makes a table of them, on disk: in a file without a name, in `folder` if that is
-    there, or else where temporary files go.
+    """Collects words and vectors into a table on disk: in a file without a name, in `folder` if that exists, or else
+    where temporary files go.
 
         with TableBuilder(folder) as builder:
             builder.add(words, vectors)
@@ -104,7 +105,7 @@ class TableBuilder:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._file.close()  # what is mapped into memory stays
+        self._file.close()  # the mapped file stays
 
     def add(self, words: Iterable[str], vectors: numpy.ndarray) -> None:
         keys = numpy.array([word_key(word) for word in words], dtype=numpy.int64)

@@ -1,7 +1,7 @@
 """Files of word vectors as they are distributed: on each line a word and its numbers, separated by spaces.
 
-GloVe's, fastText's and word2vec's text files, and Senna's two files side by side. Plain, gzipped or zipped; a file of a
-zip that holds several is named as AllenNLP does it, `(glove.6B.zip)#glove.6B.100d.txt`.
+GloVe's, fastText's and word2vec's text files, and Senna's two files side by side. Plain, gzipped or zipped; a file in a
+zip that holds several is named as in AllenNLP, `(glove.6B.zip)#glove.6B.100d.txt`.
 """
 
 import io
@@ -34,7 +34,7 @@ class Vectors(NamedTuple):
 def read_vectors(path: str, dim: int) -> Iterator[Vectors]:
     """All vectors of a file, some thousand at a time. `dim` is the number of dimensions that it has to have.
 
-    A word may hold spaces. A first line of two counts, as word2vec and fastText write it, is passed over. What isn't a
+    A word may hold spaces. A first line of two counts, as word2vec and fastText write it, is skipped. Anything but a
     word and `dim` numbers raises ConfigurationError, naming the line.
     """
     with _open(path) as file:
@@ -71,8 +71,8 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
                 inner = names[0]
             if inner not in names:
                 raise ConfigurationError(
-                    f"{outer} holds {len(names)} files ({', '.join(names)}); say which of them has the vectors, such "
-                    f"as ({outer})#{names[0] if names else 'vectors.txt'}"
+                    f"{outer} holds {len(names)} files ({', '.join(names)}); name the one with the vectors, such as "
+                    f"({outer})#{names[0] if names else 'vectors.txt'}"
                 )
             with archive.open(inner) as member:
                 yield io.BufferedReader(member)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def _parse(lines: List[_Line], path: str, dim: int) -> Vectors:
     try:
         vectors = numpy.loadtxt(numbers, dtype=numpy.float32, delimiter=" ", comments=None, ndmin=2)
     except ValueError:
-        vectors = numpy.empty((0, 0), dtype=numpy.float32)  # the reason is told below
+        vectors = numpy.empty((0, 0), dtype=numpy.float32)  # reported below
     # Stored in half precision too, where larger numbers would be infinite.
     if vectors.shape != (len(words), dim) or not (numpy.abs(vectors) <= _LARGEST).all():
         for (line_number, _), row in zip(lines, numbers, strict=True):
@@ -107,7 +107,7 @@ def _parse(lines: List[_Line], path: str, dim: int) -> Vectors:
 
 
 def _split(line: _Line, path: str, dim: int) -> Tuple[str, str]:
-    """The word, and its numbers with a space between each two."""
+    """The word, and its numbers separated by spaces."""
     word, _, numbers = line[1].partition(" ")
     if numbers.count(" ") == dim - 1:
         return word, numbers

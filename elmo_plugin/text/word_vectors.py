@@ -1,9 +1,9 @@
 """Word vectors that know every word of their file: TokenIndexer "elmo::words" and TokenEmbedder "elmo::word_vectors".
 
 A vocabulary holds the words of the training and development data. AllenNLP's embedding takes the vectors of these from
-the file and forgets the rest, so that a word which only the test data have is unknown, though the file has it. Here the
-whole file comes along in the archive. Only what the vocabulary has is a parameter that can be trained; a word outside
-is indexed by its `word_key`, and the embedder looks it up.
+the file and forgets the rest, so that a word that occurs only in the test data is unknown, even if the file has it.
+Here the whole file goes into the archive. Only the vocabulary's words are a parameter that can be trained; any other
+word is indexed by its `word_key`, and the embedder looks it up.
 """
 
 import json
@@ -30,17 +30,17 @@ logger = logging.getLogger(__name__)
 TABLES_FOLDER = ".word_vectors"
 RECORD_NAME = ".word_vectors.json"
 
-# What Senna's own tokenizer takes for a number.
+# What Senna's own tokenizer treats as a number.
 _NUMBER = re.compile(r"[+-]?[.,]?[0-9]+(?:[.,][0-9]+)*")
 
 
 @TokenIndexer.register("elmo::words")
 class WordIndexer(SingleIdTokenIndexer):
-    """AllenNLP's `single_id`, but for words that aren't in the vocabulary: they get their `word_key`, below zero.
+    """AllenNLP's `single_id`, except that words not in the vocabulary get their `word_key`, which is below zero.
 
-    lowercase_tokens: whether words are written in lower case, as they are in some files of vectors.
-    zero_numbers: whether numbers, alone and within words, become `0`, as they are in Senna's list: `1,234.5` and `-7`
-        are `0`, and `1996-08-22` is `000`, where the hyphens are taken for signs.
+    lowercase_tokens: whether words are written in lower case, as they are in some files of vectors. zero_numbers:
+    whether numbers, alone and within words, become `0`, as they are in Senna's list: `1,234.5` and `-7` are `0`, and
+    `1996-08-22` is `000`, since the hyphens are read as signs.
     """
 
     def __init__(
@@ -77,17 +77,17 @@ class WordIndexer(SingleIdTokenIndexer):
 
 @TokenEmbedder.register("elmo::word_vectors")
 class WordVectors(Embedding):
-    """AllenNLP's `embedding`, with the vectors of all the words in its file, in training those of the vocabulary alone.
+    """AllenNLP's `embedding`, with the vectors of all the words in its file; in training, only those of the vocabulary.
 
     Words in the vocabulary have a row of the parameter `weight`, which starts as the file's vector and is trained if
     `trainable`. Other words, as `elmo::words` indexes them, have the file's vector as it is, rounded to half precision;
     if the file doesn't have them either, they are unknown. In training all words outside the vocabulary are unknown, so
     that there are examples to learn the unknown word's vector from.
 
-    embedding_dim: the number of dimensions, which the file must have.
-    pretrained_file: the vectors; see vectors_file.py. Without it they start at random, and only the vocabulary's exist.
-    unit_length: whether vectors are scaled to length 1.
-    missing: what words of the vocabulary start with that the file doesn't have: `random` numbers with the mean and the
+    embedding_dim: the number of dimensions, which the file must have. pretrained_file: the vectors; see
+    vectors_file.py. Without it they start at random, and only the vocabulary's exist. unit_length: whether vectors are
+    scaled to length 1. missing: how words of the vocabulary that aren't in the file start: `random` numbers with the
+    mean and the
         variance of the others, or `zeros`.
     name: what the vectors are called in the archive; a model that reads two files has to name one of them.
     """
@@ -173,7 +173,7 @@ class WordVectors(Embedding):
         self.num_embeddings = len(extended)
 
     def _read(self, file: str, dim: int, words: Sequence[str], builder: Optional[TableBuilder] = None) -> torch.Tensor:
-        """The vectors of `words`; what the file holds besides goes to `builder` with them."""
+        """The vectors of `words`; they and all others in the file go to `builder`."""
         row_of = {word: row for row, word in enumerate(words)}
         vectors = numpy.zeros((len(words), dim), dtype=numpy.float32)
         is_found = numpy.zeros(len(words), dtype=bool)
@@ -242,6 +242,6 @@ def _words(vocab: Vocabulary, namespace: Optional[str]) -> List[str]:
 
 
 def _scaled(vectors: numpy.ndarray) -> numpy.ndarray:
-    """Each to length 1, but those of length 0, which stay."""
+    """Scales each to length 1, except those of length 0, which stay."""
     lengths = numpy.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / numpy.where(lengths == 0, 1, lengths)

@@ -144,7 +144,7 @@ def test_a_word_may_have_blanks_inside(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a 1 0\nb 1\n", r"v.txt:2: the vector of 'b' has 1 numbers; those before have 2"),
+        ("a 1 0\nb 1\n", r"v.txt:2: the vector of 'b' has 1 numbers; those before it have 2"),
         ("a 1 0\nb one two\n", r"v.txt:2: this isn't a word and its vector"),
         ("", r"v.txt: there is no word vector"),
     ],
@@ -225,5 +225,5 @@ def test_an_index_of_another_layer_or_bilm_is_refused(run, embedder, make_bilm_f
     with pytest.raises(ConfigurationError, match=r"has the layers \[2\], not 1"):
         run(corpus=None, layer=1)
     embedder.bilm = ElmoEmbedder(*make_bilm_files(seed=1, name="other")).bilm
-    with pytest.raises(ConfigurationError, match="built with another biLM"):
+    with pytest.raises(ConfigurationError, match="built with a different biLM"):
         run(corpus=None)

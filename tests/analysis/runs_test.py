@@ -207,7 +207,7 @@ def test_two_processes_do_not_train_the_same_cell(runs, make_cell, fake_training
     with runs_module._locked(folder):
         with pytest.raises(Busy):
             runs.train(make_cell())
-        assert runs.train_all([make_cell()]) == ({}, {"cell": "another process trains it"})
+        assert runs.train_all([make_cell()]) == ({}, {"cell": "another process is training it"})
     assert fake_training == []
 
 

@@ -49,7 +49,7 @@ def test_so_are_averages_of_nothing(tmp_path):
 
 def test_averages_of_something_else_are_refused_by_name(tmp_path):
     AveragesFile(tmp_path, {"text": "one"}).save(SenseAverages({BANK: {"a"}}), 1)
-    with pytest.raises(ConfigurationError, match="was begun with text 'one', and this is 'other'"):
+    with pytest.raises(ConfigurationError, match="was started with text 'one', and this is 'other'"):
         AveragesFile(tmp_path, {"text": "other"}).load(SenseAverages({BANK: {"a"}}))
 
 

@@ -120,8 +120,8 @@ def test_gzipped_conllu_is_known_by_its_name(data, tmp_path):
     [
         ("a.conllu", "# x\n1\tGo\tgo\n", r"a.conllu:2: a line of CoNLL-U has 10 columns separated by tabs, .* has 3"),
         ("a.conllu", "1\tGo\t_\tVERB\t_\t_\t_\t_\t_\t_\n", r"a.conllu:1: the word 'Go' has no tag in the column xpos"),
-        ("a.conllu", "# nothing\n\n", r"a.conllu: there is no tagged sentence"),
-        ("a.txt", "", r"a.txt: there is no tagged sentence"),
+        ("a.conllu", "# nothing\n\n", r"a.conllu: this file has no tagged sentences"),
+        ("a.txt", "", r"a.txt: this file has no tagged sentences"),
         ("a.txt", "The_DT mill\n", r"a.txt:1: 'mill' isn't 'word_TAG'"),
         ("a.txt", "\nThe mill\n", r"a.txt:2: 'The' is neither 'word_TAG' nor 'word/TAG'"),
         ("a.txt", "The_DT _NN\n", r"a.txt:1: '_NN' isn't 'word_TAG'"),

@@ -187,7 +187,7 @@ def test_another_text_bilm_or_choice_is_refused(tmp_path, embedder, make_bilm_fi
         build(tmp_path / "done", ElmoEmbedder(*make_bilm_files(seed=1, name="other")))
     with pytest.raises(Killed):
         build(tmp_path / "begun", embedder, dying_after(SENTENCES, 2))
-    with pytest.raises(ConfigurationError, match="begun was begun with dtype 'float16', and this is 'float32'"):
+    with pytest.raises(ConfigurationError, match="begun was started with dtype 'float16', and this is 'float32'"):
         build(tmp_path / "begun", embedder, dtype="float32")
 
 
@@ -238,7 +238,7 @@ def test_a_full_disk_is_named_and_what_is_complete_is_kept(tmp_path, embedder, m
 
     with monkeypatch.context() as patch:
         patch.setattr(token_store.os, "fsync", full_at_the_third)
-        with pytest.raises(ConfigurationError, match=r"full wasn't completed \(No space left on device\); .* goes on"):
+        with pytest.raises(ConfigurationError, match=r"full wasn't completed \(No space left on device\); .* continue"):
             build(tmp_path / "full", embedder)
     assert numpy.load(tmp_path / "full" / "progress.npz")["num_bytes"][-1] == 4 * 4
     build(tmp_path / "full", embedder)
@@ -246,7 +246,7 @@ def test_a_full_disk_is_named_and_what_is_complete_is_kept(tmp_path, embedder, m
 
 
 def test_no_sentence_at_all_is_refused(folder, embedder):
-    with pytest.raises(ConfigurationError, match="there is no sentence to index"):
+    with pytest.raises(ConfigurationError, match="there are no sentences to index"):
         build(folder, embedder, [[]])
     with pytest.raises(ConfigurationError, match="holds no index"):
         token_store.TokenStore(folder / "nowhere")

@@ -110,7 +110,7 @@ def test_an_instance_may_have_several_keys(tmp_path):
     [
         ("a play%1:10:01::\nb\n", r"keys:2: there is no sense key"),
         ("a play%1:10:01::\n\nb play\n", r"keys:3: 'play' isn't a sense key"),
-        ("a play%1:10:01::\na play%1:10:01::\n", r"keys:2: the instance 'a' stands on an earlier line"),
+        ("a play%1:10:01::\na play%1:10:01::\n", r"keys:2: the instance 'a' is already on an earlier line"),
         ("\n", r"keys: this file of sense keys is empty"),
     ],
 )

@@ -107,7 +107,7 @@ def test_an_interrupted_analysis_goes_on_from_its_cache_with_the_same_outcome(ru
 
 def test_a_cache_of_other_test_sets_is_refused(run, tmp_path, data):
     run(cache=str(tmp_path))
-    with pytest.raises(ConfigurationError, match="was begun with files"):
+    with pytest.raises(ConfigurationError, match="was started with files"):
         run(cache=str(tmp_path), test=[str(data / "hill.data.xml")])
 
 

@@ -276,11 +276,11 @@ def test_a_job_that_finished_nothing_leaves_nothing(make_job, tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"piece_embedder": PieceEmbedder("top", batch_size=6)}, "begun with output format 'all', and this is 'top'"),
-        ({"piece_embedder": PieceEmbedder(batch_size=3)}, "begun with batch size 6, and this is 3"),
-        ({"piece_embedder": PieceEmbedder(batch_size=6, float16=True)}, "begun with float16 False, and this is True"),
-        ({"use_sentence_keys": True}, "begun with sentence keys False, and this is True"),
-        ({"piece_size": 8}, "begun with piece size 6, and this is 12"),
+        ({"piece_embedder": PieceEmbedder("top", batch_size=6)}, "started with output format 'all', and this is 'top'"),
+        ({"piece_embedder": PieceEmbedder(batch_size=3)}, "started with batch size 6, and this is 3"),
+        ({"piece_embedder": PieceEmbedder(batch_size=6, float16=True)}, "started with float16 False, and this is True"),
+        ({"use_sentence_keys": True}, "started with sentence keys False, and this is True"),
+        ({"piece_size": 8}, "started with piece size 6, and this is 12"),
     ],
 )
 def test_another_kind_of_run_cannot_resume_it(make_job, changes, message):
@@ -291,7 +291,7 @@ def test_another_kind_of_run_cannot_resume_it(make_job, changes, message):
 
 def test_another_bilm_cannot_resume_it(make_job, make_bilm_files):
     interrupt(make_job)
-    with pytest.raises(ConfigurationError, match="begun with biLM"):
+    with pytest.raises(ConfigurationError, match="started with biLM"):
         make_job(embedder=ElmoEmbedder(*make_bilm_files(seed=1))).run(SENTENCES, resume=True)
 
 
