@@ -30,6 +30,7 @@ from typing import Any, Callable, FrozenSet, Iterator, NamedTuple, Optional, Uni
 import torch
 
 from elmo_plugin.errors import ConfigurationError
+from elmo_plugin.files import strings_in
 
 TRUST_VARIABLE = "ELMO_TRUST_ARCHIVES"
 CONFIG_NAME, META_NAME = "config.json", "meta.json"
@@ -135,7 +136,9 @@ def guarded(archive: PathOrName, folder: PathOrName, config: Any) -> Iterator[No
         return
     path = Path(folder, CONFIG_NAME)
     own = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    token = _opening.set(_Opening(str(archive), Path(folder).resolve(), frozenset(_texts(config)) - set(_texts(own))))
+    token = _opening.set(
+        _Opening(str(archive), Path(folder).resolve(), frozenset(strings_in(config)) - set(strings_in(own)))
+    )
     try:
         yield
     finally:
@@ -179,17 +182,6 @@ def _is_bilm(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(options, dict) and {"lstm", "char_cnn"} <= options.keys()
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, str):
-        yield value
 
 
 # ---- In AllenNLP's place ----

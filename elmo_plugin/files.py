@@ -49,6 +49,17 @@ def parse_json(text: str, place: str) -> Any:
         raise ConfigurationError(f"{place}: not JSON ({error})") from error
 
 
+def strings_in(value: Any, except_key: Optional[str] = None) -> Iterator[str]:
+    """All strings in a piece of JSON, apart from keys and from what is under `except_key`."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            if key != except_key:
+                yield from strings_in(item, except_key)
+
+
 def check_encoding(encoding: str) -> None:
     """Refuses what Python doesn't know, and encodings whose lines don't end with the byte of a newline."""
     try:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from elmo_plugin.analysis.runs import RunFailed, fingerprint
+from elmo_plugin.analysis.runs import RunFailed, experiment_hash
 from elmo_plugin.settings import value_of
 
 
@@ -62,7 +62,7 @@ def run(name: str, data: Path, folder: Path) -> None:
 
 
 def _folder(name: str, data: Path, folder: Path) -> Path:
-    return folder / f"{name}-{fingerprint({'analysis': name, 'arguments': _arguments(name, data)})}"
+    return folder / f"{name}-{experiment_hash({'analysis': name, 'arguments': _arguments(name, data)})}"
 
 
 def _arguments(name: str, data: Path) -> List[str]:

@@ -51,10 +51,10 @@ class Report:
         data = data_folder()
         self._found: Dict[Place, Run] = {}
         for part, make in plan.PARTS.items():
-            for one in make(self._setting, data):
-                run = runs.find(one.cell)
+            for planned in make(self._setting, data):
+                run = runs.find(planned.cell)
                 if run is not None:
-                    self._found[part, one.task, one.variant, one.fraction, one.seed] = run
+                    self._found[part, planned.task, planned.variant, planned.fraction, planned.seed] = run
         self._tuned = plan.find_tuned(self._setting, data, runs)
         self._probes = {name: probes.find(name, data, runs.folder) for name in probes.PROBES}
 
@@ -299,11 +299,11 @@ class Report:
         rows = [
             [
                 TASKS[task].title,
-                *(f"{value:.1f}" for value in (one.tuned.before.from_zeros, one.tuned.after.from_zeros)),
-                _result(one.plain_runs),
-                _result(one.tuned_runs),
+                *(f"{value:.1f}" for value in (pair.tuned.before.from_zeros, pair.tuned.after.from_zeros)),
+                _result(pair.plain_runs),
+                _result(pair.tuned_runs),
             ]
-            for task, one in self._tuned.items()
+            for task, pair in self._tuned.items()
         ]
         header = ["task", "perplexity before", "after", "+ELMo, plain biLM", "+ELMo, tuned biLM"]
         return (

@@ -8,7 +8,7 @@ from typing import Any, Dict, NamedTuple
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from elmo_plugin.analysis.runs import Run, fingerprint
+from elmo_plugin.analysis.runs import Run, experiment_hash
 from elmo_plugin.files import replacing
 
 
@@ -28,7 +28,7 @@ def num_instances(run: Run, cache: Path) -> Sizes:
 
 
 def _count(reader: Dict[str, Any], path: str, cache: Path) -> int:
-    key = fingerprint({"reader": reader, "path": path})
+    key = experiment_hash({"reader": reader, "path": path})
     counts = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
     if key not in counts:
         instances = DatasetReader.from_params(Params(copy.deepcopy(reader))).read(path)

@@ -27,7 +27,7 @@ def name_of(path):
 def blocks(path, language):
     """The code blocks of a language that need no data."""
     found = BLOCK.findall(path.read_text(encoding="utf-8"))
-    return [code for needs_data, of, code in found if of == language and not needs_data]
+    return [code for needs_data, written_in, code in found if written_in == language and not needs_data]
 
 
 @pytest.fixture(scope="module")

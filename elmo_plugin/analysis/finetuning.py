@@ -15,7 +15,7 @@ from allennlp.models.archival import load_archive
 from allennlp.training import util as training_util
 
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.runs import Cell, Config, Run, Runs, fingerprint, overrides_from, seeded
+from elmo_plugin.analysis.runs import Cell, Config, Run, Runs, experiment_hash, overrides_from, seeded
 from elmo_plugin.analysis.tables import text_table
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.files import replacing
@@ -113,7 +113,7 @@ def _perplexity(run: Run) -> Perplexity:
 
 def measured_once(folder: Path, archive: str, config: Config) -> Perplexity:
     """The result of `measure`, kept in `folder` for the next time."""
-    digest = hashlib.blake2b(fingerprint({**config, "measured": archive}).encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2b(experiment_hash({**config, "measured": archive}).encode(), digest_size=8).hexdigest()
     path = folder / f"perplexity-{digest}.json"
     if not path.exists():
         perplexity = measure(archive, config)
@@ -147,8 +147,8 @@ def measure(archive: str, config: Config) -> Perplexity:
 
 def results(tuned: Sequence[Tuned]) -> Dict[str, Any]:
     return {
-        one.task: {"before": one.before._asdict(), "after": one.after._asdict(), "archive": one.archive}
-        for one in tuned
+        outcome.task: {"before": outcome.before._asdict(), "after": outcome.after._asdict(), "archive": outcome.archive}
+        for outcome in tuned
     }
 
 
@@ -157,12 +157,12 @@ def table(tuned: Sequence[Tuned]) -> str:
     header = ["task", "before", "after", "before, from zeros", "after, from zeros", "the paper's"]
     rows: List[List[str]] = [
         [
-            one.task,
-            *(f"{value:.1f}" for value in (one.before.carried, one.after.carried)),
-            *(f"{value:.1f}" for value in (one.before.from_zeros, one.after.from_zeros)),
-            PAPER.get(one.task, "-"),
+            outcome.task,
+            *(f"{value:.1f}" for value in (outcome.before.carried, outcome.after.carried)),
+            *(f"{value:.1f}" for value in (outcome.before.from_zeros, outcome.after.from_zeros)),
+            PAPER.get(outcome.task, "-"),
         ]
-        for one in tuned
+        for outcome in tuned
     ]
     return text_table(header, rows)
 
@@ -172,10 +172,10 @@ def draw(figure: "Figure", tuned: Sequence[Tuned]) -> None:
     figure.set_size_inches(1.6 + 1.3 * len(tuned), 3.2)
     axes = figure.subplots()
     for offset, label, colour in ((-0.2, "before", "#7f7f7f"), (0.2, "after", "#0072b2")):
-        heights = [getattr(one, label).carried for one in tuned]
+        heights = [getattr(outcome, label).carried for outcome in tuned]
         bars = axes.bar([place + offset for place in range(len(tuned))], heights, 0.38, label=label, color=colour)
         axes.bar_label(bars, fmt="%.0f", fontsize=8)
-    axes.set_xticks(range(len(tuned)), [one.task for one in tuned])
+    axes.set_xticks(range(len(tuned)), [outcome.task for outcome in tuned])
     axes.set_ylabel("perplexity of the task's held-out text")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, title="tuning", loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -33,7 +33,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 
 from elmo_plugin.bilm.pretrained import PRETRAINED
-from elmo_plugin.files import replacing
+from elmo_plugin.files import replacing, strings_in
 from elmo_plugin.settings import PREFIX
 
 Config = Dict[str, Any]
@@ -168,10 +168,10 @@ def lower_case_words(config: Config) -> Config:
     return walk(config)
 
 
-def fingerprint(config: Config) -> str:
+def experiment_hash(config: Config) -> str:
     """A hash of an experiment: of its resolved config, and of the contents of every file and folder that it names."""
     digest = hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=8)
-    for text in sorted(set(_texts(config))):
+    for text in sorted(set(strings_in(config, except_key="type"))):
         for path in _paths(text):
             digest.update(_digest_of_path(path))
     return digest.hexdigest()
@@ -182,18 +182,6 @@ def _paths(text: str) -> Sequence[str]:
     if text in PRETRAINED:
         return PRETRAINED[text]
     return sorted(glob.glob(text)) if glob.has_magic(text) else [text]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if key != "type":
-                yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, str):
-        yield value
 
 
 def _digest_of_path(path: str) -> bytes:
@@ -218,7 +206,7 @@ def _digest_of_file(path: str, size: int, modified: int) -> bytes:
 # ---- What came out ----
 
 
-class Point(NamedTuple):
+class EpochResult(NamedTuple):
     """An epoch's validation result, and how many updates it had taken to get there."""
 
     epoch: int
@@ -234,7 +222,7 @@ class Run:
     folder: Path
     metric: str  # the name of the validation metric, without its sign
     larger_is_better: bool
-    curve: Tuple[Point, ...]
+    curve: Tuple[EpochResult, ...]
     best_epoch: int
     seconds: float
     config: Config = field(repr=False)
@@ -258,7 +246,7 @@ class Run:
         prefix = "validation_"
         return {name[len(prefix) :]: value for name, value in metrics.items() if name.startswith(prefix)}
 
-    def first_past(self, value: float) -> Optional[Point]:
+    def first_past(self, value: float) -> Optional[EpochResult]:
         """The first epoch whose validation result was better than `value`, if there was one."""
         for point in self.curve:
             if (point.value > value) if self.larger_is_better else (point.value < value):
@@ -276,7 +264,7 @@ class Run:
             last = _read_json(path)
             if f"validation_{metric}" not in last:
                 raise ConfigurationError(f"{path} has no validation_{metric}, which is what {result['name']} validates")
-            curve.append(Point(epoch, (epoch + 1) * result["updates_per_epoch"], last[f"validation_{metric}"]))
+            curve.append(EpochResult(epoch, (epoch + 1) * result["updates_per_epoch"], last[f"validation_{metric}"]))
             seconds.add(last["training_duration"])
         if not curve:
             raise ConfigurationError(
@@ -362,7 +350,7 @@ class Runs:
 
     def find(self, cell: Cell) -> Optional[Run]:
         """The finished run of a cell, whatever name it was trained under."""
-        folder = self._folder_of(cell.name, fingerprint(cell.resolve()))
+        folder = self._folder_of(cell.name, experiment_hash(cell.resolve()))
         return Run.read(folder) if (folder / RESULT_FILE).exists() else None
 
     def train(self, cell: Cell) -> Run:
@@ -371,7 +359,7 @@ class Runs:
         Raises RunFailed if the training ends with an error, and Busy if another process is training it.
         """
         config = cell.resolve()
-        folder = self._folder_of(cell.name, fingerprint(config))
+        folder = self._folder_of(cell.name, experiment_hash(config))
         if not (folder / RESULT_FILE).exists():
             folder.mkdir(parents=True, exist_ok=True)
             with _locked(folder) as lock:

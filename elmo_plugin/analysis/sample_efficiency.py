@@ -154,15 +154,17 @@ def measure(
     }
     trained = train_or_raise(runs, list(cells.values()))
 
-    def of(series: str) -> Dict[float, List[Run]]:
+    def runs_of(series: str) -> Dict[float, List[Run]]:
         return {
             fraction: [trained[cells[series, fraction, seed].name] for seed in seeds] for fraction in sorted(fractions)
         }
 
-    baseline, elmo = of(BASELINE), of(ELMO)
+    baseline, elmo = runs_of(BASELINE), runs_of(ELMO)
     largest = max(fractions)
     pairs = zip(seeds, baseline[largest], elmo[largest], strict=True)
-    passing = [{"seed": seed, "fraction": largest, **updates_saved(one, other)} for seed, one, other in pairs]
+    passing = [
+        {"seed": seed, "fraction": largest, **updates_saved(without, with_elmo)} for seed, without, with_elmo in pairs
+    ]
     return {**curve(baseline, elmo), "passing": passing}
 
 

@@ -183,7 +183,7 @@ class SampledSoftmax(FullSoftmax):
         target_logits = (hidden * target_weights).sum(dim=-1) + target_biases
         # Exponentials and sums are in single precision under autocast too.
         precision = torch.promote_types(sampled_logits.dtype, torch.float32)
-        nll, _ = _AgainstOthers.apply(target_logits.to(precision), sampled_logits.to(precision))
+        nll, _ = _TargetNll.apply(target_logits.to(precision), sampled_logits.to(precision))
         return nll
 
     def _rows(self, ids: torch.Tensor) -> torch.Tensor:
@@ -260,7 +260,7 @@ def _gathered(tensor: torch.Tensor) -> List[torch.Tensor]:
     return [each[:size] for each, size in zip(of_all, sizes.tolist(), strict=True)]
 
 
-class _AgainstOthers(torch.autograd.Function):
+class _TargetNll(torch.autograd.Function):
     """The negative log of a target's share: log(exp(target) + sum over exp(others)) - target.
 
     `others`, (num_positions, num_others), are overwritten, by their exponentials and then by their gradients. torch's

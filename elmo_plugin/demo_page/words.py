@@ -61,6 +61,6 @@ def neighbours(
 ) -> List[List[TokenNeighbour]]:
     """For each word the sentences of the index that hold the nearest tokens, at the layer that the index has."""
     (layer,) = store.layers
-    layers = embedder.embed_sentences(sentence.tokens for sentence in chosen)
-    vectors = numpy.stack([of[layer, sentence.place] for of, sentence in zip(layers, chosen, strict=True)])
+    embedded = embedder.embed_sentences(sentence.tokens for sentence in chosen)
+    vectors = numpy.stack([layers[layer, sentence.place] for layers, sentence in zip(embedded, chosen, strict=True)])
     return nearest_tokens(store, vectors, candidate_mask(store, chosen), num_neighbours)

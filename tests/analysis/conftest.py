@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List
 import pytest
 
 from elmo_plugin.analysis import runs as runs_module
-from elmo_plugin.analysis.runs import Cell, Point, Run
+from elmo_plugin.analysis.runs import Cell, EpochResult, Run
 
 # Leaves what `allennlp train` leaves, at once. Each epoch is better than the last by a tenth; a run with ELMo starts
 # higher. While the file it is told of exists, it dies after its first epoch.
@@ -86,7 +86,7 @@ def make_run() -> Callable[..., Run]:
 
     def make(*values: float, larger_is_better: bool = True) -> Run:
         best = (max if larger_is_better else min)(values)
-        curve = tuple(Point(epoch, 10 * (epoch + 1), value) for epoch, value in enumerate(values))
+        curve = tuple(EpochResult(epoch, 10 * (epoch + 1), value) for epoch, value in enumerate(values))
         return Run("run", Path("run"), "f1", larger_is_better, curve, values.index(best), 1.0, {})
 
     return make

@@ -19,7 +19,7 @@ from elmo_plugin.analysis.runs import (
     Runs,
     capped,
     changes_from,
-    fingerprint,
+    experiment_hash,
     lower_case_words,
     overrides_from,
     seeded,
@@ -106,37 +106,41 @@ def test_a_name_that_is_no_folder_is_refused():
 # ---- Fingerprints ----
 
 
-def test_another_override_has_another_fingerprint(make_cell):
+def test_another_override_has_another_hash(make_cell):
     changed = make_cell(overrides={"trainer.num_epochs": 4})
-    assert fingerprint(changed.resolve()) != fingerprint(make_cell().resolve()) == fingerprint(make_cell().resolve())
+    assert (
+        experiment_hash(changed.resolve())
+        != experiment_hash(make_cell().resolve())
+        == experiment_hash(make_cell().resolve())
+    )
 
 
-def test_another_content_of_a_data_file_has_another_fingerprint(tmp_path):
+def test_another_content_of_a_data_file_has_another_hash(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text("one")
     config = {"train_data_path": str(path)}
-    before = fingerprint(config)
+    before = experiment_hash(config)
     path.write_text("two")
-    assert fingerprint(config) != before
+    assert experiment_hash(config) != before
 
 
-def test_another_content_of_a_folder_or_glob_has_another_fingerprint(tmp_path):
+def test_another_content_of_a_folder_or_glob_has_another_hash(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "a.txt").write_text("one")
     configs = [{"path": str(tmp_path / "train")}, {"path": str(tmp_path / "train" / "*.txt")}]
-    before = [fingerprint(config) for config in configs]
+    before = [experiment_hash(config) for config in configs]
     (tmp_path / "train" / "b.txt").write_text("two")
-    assert all(fingerprint(config) != old for config, old in zip(configs, before, strict=True))
+    assert all(experiment_hash(config) != old for config, old in zip(configs, before, strict=True))
 
 
-def test_another_biLM_of_the_same_name_has_another_fingerprint(tmp_path, monkeypatch):
+def test_another_biLM_of_the_same_name_has_another_hash(tmp_path, monkeypatch):
     weights = tmp_path / "weights.hdf5"
     weights.write_text("one")
     monkeypatch.setitem(runs_module.PRETRAINED, "some-bilm", ("options.json", str(weights)))
     config = {"bilm": {"type": "pretrained", "name": "some-bilm"}}
-    before = fingerprint(config)
+    before = experiment_hash(config)
     weights.write_text("two")
-    assert fingerprint(config) != before
+    assert experiment_hash(config) != before
 
 
 # ---- Training ----
@@ -202,7 +206,7 @@ def test_checkpoints_go_when_a_run_is_finished(runs, make_cell):
 
 
 def test_two_processes_do_not_train_the_same_cell(runs, make_cell, fake_training):
-    folder = runs._folder_of("cell", fingerprint(make_cell().resolve()))
+    folder = runs._folder_of("cell", experiment_hash(make_cell().resolve()))
     folder.mkdir(parents=True)
     with runs_module._locked(folder):
         with pytest.raises(Busy):

@@ -117,7 +117,7 @@ def test_sampled_loss_and_gradients_are_those_of_cross_entropy_with_the_target_a
     scale = torch.randn(6, dtype=torch.double)
     logits = torch.cat([target.unsqueeze(1), others], dim=1)
     expected = torch.nn.functional.cross_entropy(logits, torch.zeros(6, dtype=torch.long), reduction="none")
-    nll, _ = softmax_module._AgainstOthers.apply(target, others.clone())
+    nll, _ = softmax_module._TargetNll.apply(target, others.clone())
     torch.testing.assert_close(nll, expected)
     torch.testing.assert_close(
         torch.autograd.grad(nll, (target, others), scale), torch.autograd.grad(expected, (target, others), scale)

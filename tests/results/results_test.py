@@ -11,7 +11,7 @@ import tarfile
 import pytest
 import torch
 
-from elmo_plugin.analysis.runs import Runs, fingerprint
+from elmo_plugin.analysis.runs import Runs, experiment_hash
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_every_ablation_and_fraction_of_the_quick_setting_can_be_resolved(driver
 def test_the_ablation_that_is_elmo_itself_is_not_trained_twice(driver, data):
     ablations = {(run.task, run.variant): run.cell for run in driver.PARTS["ablations"]("quick", data)}
     tasks = {(run.task, run.variant): run.cell for run in driver.PARTS["tasks"]("quick", data)}
-    assert fingerprint(ablations["srl", "input_only"].resolve()) == fingerprint(tasks["srl", "elmo"].resolve())
+    assert experiment_hash(ablations["srl", "input_only"].resolve()) == experiment_hash(tasks["srl", "elmo"].resolve())
 
 
 def test_words_are_looked_up_in_lower_case_as_the_vectors_have_them(driver, data):
@@ -111,7 +111,7 @@ def test_help_shows_examples(driver, capsys):
 def finish(runs, cell, values):
     """Leaves what a finished run leaves."""
     config = cell.resolve()
-    folder = runs.folder / f"{cell.name}-{fingerprint(config)}"
+    folder = runs.folder / f"{cell.name}-{experiment_hash(config)}"
     (folder / "run").mkdir(parents=True)
     (folder / "experiment.json").write_text(json.dumps(config))
     (folder / "result.json").write_text(json.dumps({"name": cell.name, "updates_per_epoch": 87}))

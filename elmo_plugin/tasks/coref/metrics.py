@@ -10,25 +10,17 @@ predicted mention is the last one. A prediction of it counts once, in the first 
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Dict, Hashable, Iterable, List, NamedTuple, Sequence, Set
+from typing import Dict, Hashable, Iterable, List, Sequence, Set
 
 import numpy
 from allennlp.training.metrics import Metric
 from scipy.optimize import linear_sum_assignment
 
-from elmo_plugin.tasks.common.processes import of_all_processes
+from elmo_plugin.tasks.common.metrics import F1Scores, of_all_processes
 from elmo_plugin.tasks.coref.conll import read_documents
 
 Clustering = Sequence[Iterable[Hashable]]
 Clusters = List[List[Hashable]]
-
-
-class Scores(NamedTuple):
-    """Fractions of 1. What has no denominator is 0, as in the official scorer."""
-
-    precision: float
-    recall: float
-    f1: float
 
 
 @dataclass
@@ -43,10 +35,10 @@ class Tally:
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(*(left + right for left, right in zip(vars(self).values(), vars(other).values(), strict=True)))
 
-    def scores(self) -> Scores:
+    def scores(self) -> F1Scores:
         precision = _ratio(self.precision_numerator, self.precision_denominator)
         recall = _ratio(self.recall_numerator, self.recall_denominator)
-        return Scores(precision, recall, _ratio(2 * precision * recall, precision + recall))
+        return F1Scores(precision, recall, _ratio(2 * precision * recall, precision + recall))
 
 
 def muc(gold: Clusters, predicted: Clusters) -> Tally:
@@ -90,7 +82,7 @@ class CoreferenceCounts:
         for name, metric in METRICS.items():
             self.tallies[name] += metric(gold_clusters, predicted_clusters)
 
-    def scores(self, name: str) -> Scores:
+    def scores(self, name: str) -> F1Scores:
         return self.tallies[name].scores()
 
     def average_f1(self) -> float:

@@ -8,20 +8,13 @@ columns, and a blank line after each sentence.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.files import read_lines
+from elmo_plugin.tasks.common.metrics import F1Scores
 from elmo_plugin.tasks.common.spans import chunks
-
-
-class SpanScores(NamedTuple):
-    """Fractions of 1. What has no denominator is 0, as in conlleval."""
-
-    precision: float
-    recall: float
-    f1: float
 
 
 @dataclass
@@ -65,9 +58,9 @@ class ConllCounts:
         """The accuracy of tags, including those outside spans."""
         return _percentage(self.num_correct_tags, self.num_tokens) / 100
 
-    def scores(self, type_: Optional[str] = None) -> SpanScores:
+    def scores(self, type_: Optional[str] = None) -> F1Scores:
         """The scores of the spans of one type, or of all."""
-        return SpanScores(*(percentage / 100 for percentage in self._percentages(type_)))
+        return F1Scores(*(percentage / 100 for percentage in self._percentages(type_)))
 
     def report(self) -> str:
         """conlleval's text, to the letter."""
@@ -82,7 +75,7 @@ class ConllCounts:
             lines.append(f"{type_:>17}: {_format(self._percentages(type_))}  {self.predicted[type_]}")
         return "\n".join(lines) + "\n"
 
-    def _percentages(self, type_: Optional[str] = None) -> SpanScores:
+    def _percentages(self, type_: Optional[str] = None) -> F1Scores:
         """The scores in conlleval's own arithmetic, since 53.125 is rounded up or down depending on how it was
         computed.
         """
@@ -92,7 +85,7 @@ class ConllCounts:
         )
         precision, recall = _percentage(num_correct, num_predicted), _percentage(num_correct, num_gold)
         f1 = 2 * precision * recall / (precision + recall) if num_correct else 0.0
-        return SpanScores(precision, recall, f1)
+        return F1Scores(precision, recall, f1)
 
 
 def as_conll_tags(tags: Iterable[str]) -> List[str]:
@@ -133,7 +126,7 @@ def _tagged_sentences(file_path: str) -> Iterator[Tuple[List[str], List[str]]]:
     yield gold_tags, predicted_tags
 
 
-def _format(percentages: SpanScores) -> str:
+def _format(percentages: F1Scores) -> str:
     return "precision: {:6.2f}%; recall: {:6.2f}%; FB1: {:6.2f}".format(*percentages)
 
 

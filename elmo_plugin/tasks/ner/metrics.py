@@ -4,7 +4,7 @@ from typing import Dict, Sequence
 
 from allennlp.training.metrics import Metric
 
-from elmo_plugin.tasks.common.processes import of_all_processes
+from elmo_plugin.tasks.common.metrics import of_all_processes
 from elmo_plugin.tasks.ner.conlleval import ConllCounts
 
 

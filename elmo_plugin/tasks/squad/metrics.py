@@ -11,7 +11,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
 
 from elmo_plugin.files import parse_json, read_lines, replacing
-from elmo_plugin.tasks.common.processes import of_all_processes
+from elmo_plugin.tasks.common.metrics import of_all_processes
 from elmo_plugin.tasks.squad.reader import load_articles, questions_of
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -40,16 +40,16 @@ def f1(prediction: str, answer: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-class Scores(NamedTuple):
+class AnswerScores(NamedTuple):
     """Exact match and F1 of a prediction, or their sums over several."""
 
     exact_match: float
     f1: float
 
 
-def score(prediction: str, answers: Sequence[str]) -> Scores:
+def score(prediction: str, answers: Sequence[str]) -> AnswerScores:
     """Each score for the answer for which it is highest, which needn't be the same answer."""
-    return Scores(
+    return AnswerScores(
         max(exact_match(prediction, answer) for answer in answers), max(f1(prediction, answer) for answer in answers)
     )
 
@@ -61,7 +61,7 @@ class SquadMetric(Metric):
     supports_distributed = True
 
     def __init__(self) -> None:
-        self._sums = Scores(0.0, 0.0)
+        self._sums = AnswerScores(0.0, 0.0)
         self._num_questions = 0
 
     def __call__(self, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> None:  # type: ignore[override]
@@ -71,7 +71,7 @@ class SquadMetric(Metric):
         scores = [score(prediction, each) for prediction, each in zip(predictions, answers, strict=True) if each]
         sums = (sum(each.exact_match for each in scores), sum(each.f1 for each in scores), len(scores))
         for exact_matches, f1s, num_questions in of_all_processes(sums):
-            self._sums = Scores(self._sums.exact_match + exact_matches, self._sums.f1 + f1s)
+            self._sums = AnswerScores(self._sums.exact_match + exact_matches, self._sums.f1 + f1s)
             self._num_questions += num_questions
 
     def get_metric(self, reset: bool = False) -> Dict[str, float]:
@@ -82,7 +82,7 @@ class SquadMetric(Metric):
         return metrics
 
     def reset(self) -> None:
-        self._sums = Scores(0.0, 0.0)
+        self._sums = AnswerScores(0.0, 0.0)
         self._num_questions = 0
 
 
@@ -98,7 +98,7 @@ def evaluate(data_file: str, predictions: Dict[str, str]) -> Dict[str, float]:
             sums = [total + each for total, each in zip(sums, scores, strict=True)]
     if num_questions == 0:
         raise ValueError(f"{data_file}: no question to score")
-    return {name: 100.0 * total / num_questions for name, total in zip(Scores._fields, sums, strict=True)}
+    return {name: 100.0 * total / num_questions for name, total in zip(AnswerScores._fields, sums, strict=True)}
 
 
 def read_predictions(file_path: str) -> Dict[str, str]:

@@ -9,19 +9,12 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Se
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.files import parse_json, read_lines
+from elmo_plugin.tasks.common.metrics import F1Scores
 from elmo_plugin.tasks.common.spans import chunks
 from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.srl.conll import CONTINUATION, PREDICATE, Frame
 
 EXCLUDED = (PREDICATE,)
-
-
-class SpanScores(NamedTuple):
-    """Fractions of 1. What has no denominator is 0, as in srl-eval."""
-
-    precision: float
-    recall: float
-    f1: float
 
 
 class Argument(NamedTuple):
@@ -82,9 +75,9 @@ class SrlCounts:
         met = self.correct.keys() | self.excess.keys() | self.missed.keys()
         return sorted(met - set(EXCLUDED))
 
-    def scores(self, type_: Optional[str] = None) -> SpanScores:
+    def scores(self, type_: Optional[str] = None) -> F1Scores:
         """The scores of the arguments of one type, or of all but V."""
-        return SpanScores(*(percentage / 100 for percentage in _percentages(*self._counts(type_))))
+        return F1Scores(*(percentage / 100 for percentage in _percentages(*self._counts(type_))))
 
     def report(self, num_sentences: int) -> str:
         """srl-eval's text, to the letter."""

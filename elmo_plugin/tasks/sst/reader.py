@@ -83,12 +83,12 @@ class SentimentTreebankReader(DatasetReader):
         logger.info("read %d labelled phrases from %s", num_phrases, file_path)
 
     def _phrases_of(self, tree: Tree) -> Iterator[LabelledPhrase]:
-        sentence, *parts = tree.spans
-        long_enough = [span for span in parts if span.end - span.start >= self._min_tokens] if self._phrases else []
-        for span in [sentence, *long_enough]:
-            label = self._labels[span.label]
+        sentence, *parts = tree.phrases
+        long_enough = [part for part in parts if part.end - part.start >= self._min_tokens] if self._phrases else []
+        for phrase in [sentence, *long_enough]:
+            label = self._labels[phrase.label]
             if label is not None:
-                yield LabelledPhrase(tree.phrase(span), label)
+                yield LabelledPhrase(tree.words(phrase), label)
 
     def text_to_instance(self, text: Union[str, Sequence[Union[str, Token]]], label: Optional[str] = None) -> Instance:
         """`text` is a sentence to tokenise, or its tokens."""

@@ -11,7 +11,7 @@ _PIECE = re.compile(r"[()]|[^() \t\n\r\f\v]+")
 _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
-class Span(NamedTuple):
+class Phrase(NamedTuple):
     """A phrase: the tokens from `start` up to, not including, `end`."""
 
     label: int
@@ -20,13 +20,13 @@ class Span(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """`spans` holds every phrase, parents before their children: the whole sentence is the first."""
+    """`phrases` holds every phrase, parents before their children: the whole sentence is the first."""
 
     tokens: List[str]
-    spans: List[Span]
+    phrases: List[Phrase]
 
-    def phrase(self, span: Span) -> List[str]:
-        return self.tokens[span.start : span.end]
+    def words(self, phrase: Phrase) -> List[str]:
+        return self.tokens[phrase.start : phrase.end]
 
 
 def parse_tree(text: str) -> Tree:
@@ -58,11 +58,11 @@ class _Node:
 class _TreeBuilder:
     def __init__(self) -> None:
         self._tokens: List[str] = []
-        self._spans: List[Optional[Span]] = []
+        self._phrases: List[Optional[Phrase]] = []
         self._open: List[_Node] = []
 
     def add(self, piece: str) -> None:
-        if self._spans and not self._open:
+        if self._phrases and not self._open:
             raise ValueError(f"the tree ends before {piece!r}; one tree per line is expected")
         if piece == "(":
             self._open_phrase()
@@ -78,9 +78,9 @@ class _TreeBuilder:
     def finish(self) -> Tree:
         if self._open:
             raise ValueError(f"the tree ends with {len(self._open)} '(' still open")
-        if not self._spans:
+        if not self._phrases:
             raise ValueError("there is no tree")
-        return Tree(self._tokens, [span for span in self._spans if span is not None])
+        return Tree(self._tokens, [span for span in self._phrases if span is not None])
 
     def _open_phrase(self) -> None:
         if self._open:
@@ -89,8 +89,8 @@ class _TreeBuilder:
                 raise ValueError("a phrase opens where its parent's label (0 to 4) should be")
             if parent.is_leaf:
                 raise ValueError(f"a phrase opens beside the word {self._tokens[-1]!r}")
-        self._open.append(_Node(len(self._spans), len(self._tokens)))
-        self._spans.append(None)
+        self._open.append(_Node(len(self._phrases), len(self._tokens)))
+        self._phrases.append(None)
 
     def _add_word(self, word: str) -> None:
         node = self._open[-1]
@@ -105,7 +105,7 @@ class _TreeBuilder:
             raise ValueError("a phrase closes without a label (0 to 4)")
         if node.start == len(self._tokens):
             raise ValueError("a phrase closes without a word")
-        self._spans[node.index] = Span(node.label, node.start, len(self._tokens))
+        self._phrases[node.index] = Phrase(node.label, node.start, len(self._tokens))
 
 
 def _label(piece: str) -> int:

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from elmo_plugin.tasks.sst.trees import Span, parse_tree, unescape
+from elmo_plugin.tasks.sst.trees import Phrase, parse_tree, unescape
 
 LINE = "(3 (2 It) (4 (2 's) (4 (3 quite) (4 lovely))))"
 
@@ -10,24 +10,24 @@ LINE = "(3 (2 It) (4 (2 's) (4 (3 quite) (4 lovely))))"
 def test_a_tree_has_its_tokens_and_every_phrase_parents_first():
     tree = parse_tree(LINE)
     assert tree.tokens == ["It", "'s", "quite", "lovely"]
-    assert tree.spans == [
-        Span(3, 0, 4),
-        Span(2, 0, 1),
-        Span(4, 1, 4),
-        Span(2, 1, 2),
-        Span(4, 2, 4),
-        Span(3, 2, 3),
-        Span(4, 3, 4),
+    assert tree.phrases == [
+        Phrase(3, 0, 4),
+        Phrase(2, 0, 1),
+        Phrase(4, 1, 4),
+        Phrase(2, 1, 2),
+        Phrase(4, 2, 4),
+        Phrase(3, 2, 3),
+        Phrase(4, 3, 4),
     ]
-    assert tree.phrase(tree.spans[4]) == ["quite", "lovely"]
+    assert tree.words(tree.phrases[4]) == ["quite", "lovely"]
 
 
 def test_a_tree_of_one_word_is_a_sentence():
-    assert parse_tree("(0 No)") == (["No"], [Span(0, 0, 1)])
+    assert parse_tree("(0 No)") == (["No"], [Phrase(0, 0, 1)])
 
 
 def test_a_phrase_may_have_any_number_of_parts():
-    assert parse_tree("(2 (2 a) (2 b) (2 c))").spans[0] == Span(2, 0, 3)
+    assert parse_tree("(2 (2 a) (2 b) (2 c))").phrases[0] == Phrase(2, 0, 3)
 
 
 @pytest.mark.parametrize("line", [f"  {LINE} \r\n", LINE.replace(" ", "\t"), LINE.replace(" (", "(")])
@@ -62,7 +62,7 @@ def test_no_tree_is_too_deep():
     depth = 50_000
     tree = parse_tree("(2 " * depth + "deep" + ")" * depth)
     assert tree.tokens == ["deep"]
-    assert len(tree.spans) == depth
+    assert len(tree.phrases) == depth
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,19 @@
-"""What metrics need in distributed training."""
+"""What the tasks' metrics share."""
 
-from typing import List, TypeVar
+from typing import List, NamedTuple, TypeVar
 
 import torch
 from allennlp.common.util import is_distributed
 
 T = TypeVar("T")
+
+
+class F1Scores(NamedTuple):
+    """Fractions of 1, or percentages. What has no denominator is 0, as in the official scorers."""
+
+    precision: float
+    recall: float
+    f1: float
 
 
 def of_all_processes(counts: T) -> List[T]:
