@@ -7,17 +7,34 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "elmo_plugin"
 
-# Which folders a folder may import from; CONTRIBUTING.md draws the arrows. These files are below all of them.
-BELOW_ALL = {"archives", "errors", "files", "lazy", "lstm_kernels", "processor", "progress", "words"}
+# What each folder or file of the package may import from; CONTRIBUTING.md draws the arrows. These files are below all.
+BELOW_ALL = {"errors", "files", "lazy", "lstm_kernels", "processor", "progress", "words"}
 MAY_IMPORT = {
-    "characters": {"characters"},
-    "bilm": {"bilm", "characters"},
-    "training": {"training", "bilm", "characters"},
-    "text": {"text"},
-    "embedding": {"embedding", "bilm", "characters"},
-    "elmo": {"elmo", "embedding", "bilm", "characters", "text"},
-    "tasks": {"tasks", "text"},
+    **dict.fromkeys(BELOW_ALL, set()),
+    "settings": set(),
+    "characters": set(),
+    "bilm": {"characters"},
+    "training": {"bilm", "characters"},
+    "text": set(),
+    "embedding": {"bilm", "characters"},
+    "elmo": {"embedding", "bilm", "characters", "text"},
+    "cove": {"elmo", "embedding", "text"},
+    "tasks": {"text"},
+    "archives": {"bilm"},
+    "compat": {"archives", "settings"},
+    "analysis": {"bilm", "embedding", "settings", "training"},
+    "integrations": {"bilm", "embedding"},
+    "demo_page": {"analysis", "bilm", "embedding", "tasks", "text", "training"},
+    "commands": {"analysis", "bilm", "cove", "demo_page", "elmo", "embedding", "tasks"},
 }
+
+
+def part_of(path):
+    """The folder or file of the package that a path belongs to."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+PARTS = {part_of(path) for path in PACKAGE.rglob("*.py")}
 
 
 def imported_modules(path):
@@ -30,12 +47,16 @@ def imported_modules(path):
                 yield from (f"elmo_plugin.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("folder", MAY_IMPORT)
-def test_a_folder_imports_only_from_where_its_arrows_point(folder):
-    for path in (PACKAGE / folder).rglob("*.py"):
+def test_every_part_of_the_package_has_its_arrows():
+    assert PARTS - {"__init__", "plugin"} == MAY_IMPORT.keys()
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_a_part_imports_only_from_where_its_arrows_point(part):
+    for path in [*(PACKAGE / part).rglob("*.py"), *PACKAGE.glob(f"{part}.py")]:
         for module in imported_modules(path):
             if module.startswith("elmo_plugin."):
-                assert module.split(".")[1] in MAY_IMPORT[folder] | BELOW_ALL, (
+                assert module.split(".")[1] in {part} | MAY_IMPORT[part] | BELOW_ALL, (
                     f"{path.relative_to(PACKAGE)} imports {module}"
                 )
 

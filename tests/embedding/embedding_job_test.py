@@ -323,7 +323,7 @@ def test_sentences_before_an_interruption_keep_their_keys(make_job, tmp_path):
 
 def test_there_is_nothing_to_resume_of_a_complete_output(make_job):
     make_job().run(SENTENCES)
-    with pytest.raises(ConfigurationError, match="nothing to resume: .*out.hdf5 is there"):
+    with pytest.raises(ConfigurationError, match="nothing to resume: .*out.hdf5 exists"):
         make_job().run(SENTENCES, resume=True)
 
 
@@ -362,7 +362,7 @@ def test_a_disk_too_full_for_a_piece_is_told(make_job, tmp_path, num_bytes):
         make_job().run(SENTENCES)
 
     exit_code, message = in_another_process(run_with_no_room)
-    assert exit_code == REFUSED and "vectors.hdf5: File too large. Nothing was finished yet" in message
+    assert exit_code == REFUSED and "vectors.hdf5: File too large. Nothing has been finished yet" in message
     assert list(tmp_path.iterdir()) == []
 
 
