@@ -1,4 +1,5 @@
-// An NER experiment on few sentences: a fraction, ELMO_TRAIN_FRACTION, of the 200 in fixtures/, for 300 updates whatever the fraction.
+// An NER experiment on few sentences: a fraction, ELMO_TRAIN_FRACTION, of the 200 in fixtures/, for 300 updates
+// whatever the fraction.
 local settings = import '../training_configs/lib/settings.libsonnet';
 local trainer = import '../training_configs/lib/trainer.libsonnet';
 

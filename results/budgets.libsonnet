@@ -1,18 +1,18 @@
-// How much of each task the two settings train: `quick`, an hour or two on one core for a first look, and `full`, which trains until
-// validation has stopped improving. A baseline and its +ELMo share all of it.
+// How much of each task the two settings train: `quick`, an hour or two on one core for a first look, and `full`, which
+// trains until validation has stopped improving. A baseline and its +ELMo share all of it.
 //
-// `changes` is what a budget changes in the task's experiment, `note` says it in words, `seeds` are the trainings, and the fractions
-// are the parts of the training and validation sets that are used.
+// `changes` is what a budget changes in the task's experiment, `note` says it in words, `seeds` are the trainings, and
+// the fractions are the parts of the training and validation sets that are used.
 
-// Epochs of so many updates, whatever the data's length: an epoch goes on where the one before it stopped.
+// Epochs of this many updates, whatever the data's length: an epoch continues where the previous one stopped.
 local epochs(updates, trainer) = {
   local loader = super.data_loader,
   data_loader+: { batches_per_epoch: updates },
-  // A loader without a config of its own for validation would be cut short there as well.
+  // Without a separate config for validation, its loader would be cut short as well.
   validation_data_loader: if 'validation_data_loader' in super then super.validation_data_loader else loader,
   trainer+: trainer,
 };
-// Exactly so many updates.
+// Exactly this many updates.
 local exactly(num_epochs, updates) = epochs(updates, { num_epochs: num_epochs, patience: null });
 // Until the best of the validations, one every `updates`, is `patience` validations old.
 local until_stable(updates, patience, at_most) = epochs(updates, { num_epochs: at_most, patience: patience });
@@ -20,7 +20,8 @@ local until_stable(updates, patience, at_most) = epochs(updates, { num_epochs: a
 local budget = { seeds: [1], train_fraction: 1.0, validation_fraction: 1.0, note: "the paper's sizes" };
 
 {
-  // Narrower networks than the paper's, optimizers that get going at once, and less dropout where a training set is read about once.
+  // Narrower networks than the paper's, optimizers that get going at once, and less dropout where a training set is
+  // read about once.
   quick: {
     squad: budget {
       note: 'batches of 16, passages cut to 200 tokens, Adam at 0.002',
@@ -75,8 +76,8 @@ local budget = { seeds: [1], train_fraction: 1.0, validation_fraction: 1.0, note
     },
   },
 
-  // The paper's dropouts, and its network for NER. The other networks are narrower, as the notes say, so that a run takes minutes to
-  // half an hour of one core.
+  // The paper's dropouts, and its network for NER. The other networks are narrower, as the notes say, so that a run
+  // takes minutes to half an hour of one core.
   full: {
     squad: budget {
       note: 'batches of 16, passages cut to 200 tokens, Adam at 0.002',

@@ -2,7 +2,7 @@
 //
 // ELMO_ENSEMBLE_ARCHIVES: the members' model.tar.gz files, separated by commas. ELMO_ENSEMBLE_OF: the experiment they
 // are runs of, such as snli/elmo or ner/baseline, which says how their data are read. The archive that this makes is
-// evaluated and predicted from like any other, and doesn't need the members' any more.
+// evaluated and predicted from like any other, and no longer needs the members'.
 //
 //   export ELMO_ENSEMBLE_OF=snli/elmo ELMO_ENSEMBLE_ARCHIVES=$(ls -d runs/snli_elmo_seed*/model.tar.gz | paste -sd,)
 //   allennlp train training_configs/ensemble.jsonnet -s runs/snli_ensemble

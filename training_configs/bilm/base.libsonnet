@@ -1,5 +1,6 @@
-// A biLM trained as the original was (Sec. 3.4; bilm-tf): packed windows of 20 tokens with the LSTM states carried along, sampled softmax
-// with 8192 negatives, dropout 0.1, Adagrad. Sizes and batches are the paper's; small.jsonnet and the fixture change them.
+// A biLM trained as the original was (Sec. 3.4; bilm-tf): packed windows of 20 tokens with the LSTM states carried
+// along, sampled softmax with 8192 negatives, dropout 0.1, Adagrad. Sizes and batches are the paper's; small.jsonnet
+// and the fixture change them.
 local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 
@@ -18,7 +19,8 @@ local trainer = import '../lib/trainer.libsonnet';
   validation_data_loader: self.data_loader { shuffle: false },
   model: {
     type: 'elmo::bilm',
-    // The switch for TF32 in the LSTMs' multiplies on a GPU; 'float32' turns it off, 'bfloat16' goes further. A CPU has no TF32.
+    // The switch for TF32 in the LSTMs' multiplies on a GPU; 'float32' turns it off, 'bfloat16' goes further. A CPU has
+    // no TF32.
     bilm: { type: 'random', dropout: 0.1, precision: 'tf32' },
     softmax: { type: 'sampled', num_samples: 8192, sparse: true },
     dropout: 0.1,

@@ -1,15 +1,16 @@
-// A small biLM that trains on one CPU core in hours: 512 cells, 128-d projection, 336 character filters. Not in the paper.
+// A small biLM that trains on one CPU core in hours: 512 cells, 128-d projection, 336 character filters. Not in the
+// paper.
 //
-// Data: plain or gzipped text, one tokenised sentence a line; a file, a glob or a folder.
+// Data: plain or gzipped text, one tokenised sentence per line; a file, a glob or a folder.
 //
 //   export ELMO_BILM_TRAIN='text/train-*.txt.gz' ELMO_BILM_DEV=text/heldout.txt.gz
 //   allennlp train training_configs/bilm/small.jsonnet -s runs/bilm
 //   allennlp train training_configs/bilm/small.jsonnet -s runs/bilm --recover       # after a kill, at any moment
 //   allennlp bilm-export runs/bilm/model.tar.gz exported
 //
-// What differs from the original's recipe is for a text that is read once or twice. Adam is far ahead of Adagrad after few updates (on
-// the same text, perplexity over the first 140 batches 661 against 1,244); a model this small doesn't overfit, so there is no dropout;
-// and half of the sentences start from a zero state, as all do when the biLM embeds.
+// What differs from the original's recipe is for a text that is read once or twice. Adam is far ahead of Adagrad after
+// few updates (on the same text, perplexity over the first 140 batches 661 against 1,244); a model this small doesn't
+// overfit, so there is no dropout; and half of the sentences start from a zero state, as all do when the biLM embeds.
 local trainer = import '../lib/trainer.libsonnet';
 
 trainer.experiment((import 'base.libsonnet') {

@@ -1,5 +1,5 @@
-// The text to tune a biLM on: that of the task in ELMO_FINETUNE_TASK, from the very files its experiments read; without one, the text in
-// ELMO_BILM_TRAIN and ELMO_BILM_DEV.
+// The text to tune a biLM on: that of the task in ELMO_FINETUNE_TASK, from the same files that its experiments read;
+// without one, the text in ELMO_BILM_TRAIN and ELMO_BILM_DEV.
 local settings = import '../lib/settings.libsonnet';
 
 local tasks = {
@@ -7,7 +7,7 @@ local tasks = {
   ner: import '../ner/base.libsonnet',
   snli: import '../snli/base.libsonnet',
   squad: import '../squad/base.libsonnet',
-  // The two apart, as in the supplement's table.
+  // The two separately, as in the supplement's table.
   squad_contexts: self.squad,
   squad_questions: self.squad,
   srl: import '../srl/base.libsonnet',

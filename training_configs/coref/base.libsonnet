@@ -1,15 +1,16 @@
 // End-to-end coreference on CoNLL-2012, as A.6 of the ELMo paper takes it from Lee et al. (2017): everything but
 // contextual vectors.
 //
-// From their code: fixed word vectors, cased, of length 1, and zeros for unknown words; a character CNN of 50 filters of
-// each of the widths 3, 4 and 5 over 8-d characters; a biLSTM of 200 units in each direction with coupled gates, learnt
-// first states and recurrent dropout; feed-forwards of 2 x 150; 20-d features; spans of up to 10 words, 0.4 of them kept
-// a word, 250 antecedents; dropout 0.5 on what goes into the biLSTM and 0.2 elsewhere; Glorot's initialisation; Adam at
-// 0.001, times 0.999 every 100 steps; gradient norm 5; one document a step, cut to 50 sentences. What differs is listed
-// in the model's docstring.
+// From their code: fixed word vectors, cased, of length 1, and zeros for unknown words; a character CNN of 50 filters
+// of each of the widths 3, 4 and 5 over 8-d characters; a biLSTM of 200 units in each direction with coupled gates,
+// learnt first states and recurrent dropout; feed-forwards of 2 x 150; 20-d features; spans of up to 10 words, 0.4 of
+// them kept a word, 250 antecedents; dropout 0.5 on what goes into the biLSTM and 0.2 elsewhere; Glorot's
+// initialisation; Adam at 0.001, times 0.999 every 100 steps; gradient norm 5; one document per step, cut to 50
+// sentences. What differs is listed in the model's docstring.
 //
-// Their word vectors are GloVe's of 300 dimensions, ELMO_WORD_VECTORS, beside Turian et al.'s of 50, ELMO_TURIAN_VECTORS;
-// either may be left out. They train about 400,000 steps, here written as epochs with early stopping.
+// Their word vectors are GloVe's of 300 dimensions, ELMO_WORD_VECTORS, beside Turian et al.'s of 50,
+// ELMO_TURIAN_VECTORS; either may be left out. They train about 400,000 steps, here written as epochs with early
+// stopping.
 local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';
@@ -34,7 +35,7 @@ trainer.experiment({
     type: 'elmo::coref',
     token_indexers: {
       tokens: words.indexer(lowercase=false),
-      // AllenNLP's CNN passes over filters that reach into the padding: without marks at both ends, words of one and
+      // AllenNLP's CNN skips filters that reach into the padding: without marks at both ends, words of one and
       // two characters would all look the same.
       token_characters: words.character_indexer(std.foldl(std.max, config.filter_widths, 0)) {
         character_tokenizer: { start_tokens: ['<w>'], end_tokens: ['</w>'] },

@@ -1,5 +1,5 @@
-// AllenNLP's own simple_tagger with word vectors alone, on the invented sentences in fixtures/: what simple_tagger_elmo.jsonnet is
-// compared with.
+// AllenNLP's own simple_tagger with word vectors alone, on the invented sentences in fixtures/: what
+// simple_tagger_elmo.jsonnet is compared with.
 //
 //   allennlp train training_configs/examples/simple_tagger_baseline.jsonnet -s runs/tagger_baseline
 local trainer = import '../lib/trainer.libsonnet';

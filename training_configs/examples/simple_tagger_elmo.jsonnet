@@ -1,4 +1,5 @@
-// ELMo in a model that has never heard of it: AllenNLP's own simple_tagger, with one more indexer and one more token embedder.
+// ELMo in a model that knows nothing about it: AllenNLP's own simple_tagger, with one more indexer and one more token
+// embedder.
 //
 //   allennlp train training_configs/examples/simple_tagger_elmo.jsonnet -s runs/tagger
 //   allennlp evaluate runs/tagger/model.tar.gz fixtures/data/demo/tagged.dev.txt

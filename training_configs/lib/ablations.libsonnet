@@ -1,5 +1,5 @@
-// The paper's ablations, by name: each is what it changes in a task's elmo.jsonnet. <task>/ablation.jsonnet trains the one that
-// ELMO_ABLATION names; `allennlp elmo-analyze ablations` trains a table of them.
+// The paper's ablations, by name: each is what it changes in a task's elmo.jsonnet. <task>/ablation.jsonnet trains the
+// one that ELMO_ABLATION names; `allennlp elmo-analyze ablations` trains a table of them.
 local cove = import 'cove.libsonnet';
 local elmo = import 'elmo.libsonnet';
 local settings = import 'settings.libsonnet';
@@ -16,7 +16,8 @@ local common = {
   input_and_output: elmo.placements(['input', 'output']),
   output_only: elmo.placements(['output']),
 
-  // Table 7 of the camera-ready paper: the biLM's context-independent layer in place of word vectors, and ELMo without them.
+  // Table 7 of the camera-ready paper: the biLM's context-independent layer instead of word vectors, and ELMo without
+  // them.
   token_layer_only: elmo.token_layer_only + elmo.placements(['input']) + elmo.without_word_vectors,
   without_word_vectors: elmo.without_word_vectors,
 
@@ -34,7 +35,7 @@ local common = {
 
 local own = {
   snli: {
-    // ELMo's vectors have no dropout of their own beside that at the input of each LSTM.
+    // ELMo's vectors have no dropout besides that at the input of each LSTM.
     single_dropout: elmo.dropout(0.0),
   },
   squad: {
@@ -49,7 +50,7 @@ local own = {
     binary: { granularity:: '2-class' },
     input_and_integrated: elmo.placements(['input', 'integrated']),
     all_placements: elmo.placements(['input', 'output', 'integrated']),
-    // McCann et al.'s maxout layers in place of ReLU.
+    // McCann et al.'s maxout layers instead of ReLU.
     maxout: {
       model+: {
         local relu = super.feedforward,

@@ -1,4 +1,5 @@
-// Where an experiment's data lies: one variable a file, each named once in the plugin's table (python -m elmo_plugin.settings).
+// Where an experiment's data lies: one variable a file, each named once in the plugin's table (python -m
+// elmo_plugin.settings).
 local settings = import 'settings.libsonnet';
 
 {

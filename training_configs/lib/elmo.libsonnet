@@ -7,10 +7,11 @@ local settings = import 'settings.libsonnet';
 local contextual(change) = { model+: { text_embedder+: { contextual+: change } } };
 
 {
-  // The biLM of the experiments: a name, a folder, an archive or a URL. By default it is the one that ships with the plugin.
+  // The biLM of the experiments: a name, a folder, an archive or a URL. By default it is the one that ships with the
+  // plugin.
   bilm:: { type: 'pretrained', name: settings.string('ELMO_BILM') },
 
-  // ELMo at the given placements, with weights of its own at each.
+  // ELMo at the given placements, with separate weights at each.
   at(placements):: {
     dataset_reader+: { token_indexers+: { elmo: { type: 'elmo::characters' } } },
   } + contextual({ type: 'elmo', bilm: $.bilm, placements: placements }),
@@ -25,8 +26,8 @@ local contextual(change) = { model+: { text_embedder+: { contextual+: change } }
   layer_norm:: contextual({ layer_norm: true }),
   dropout(p):: contextual({ dropout: p }),
 
-  // Where a frozen biLM's layers are kept from epoch to epoch; a quarter of the RAM without it. elmo.cache({ megabytes: 4000, float16: true }),
-  // elmo.cache({ type: 'disk', path: '/data/cache', megabytes: 40000 }) or elmo.cache('none').
+  // Where a frozen biLM's layers are kept from epoch to epoch; a quarter of the RAM without it. elmo.cache({ megabytes:
+  // 4000, float16: true }), elmo.cache({ type: 'disk', path: '/data/cache', megabytes: 40000 }) or elmo.cache('none').
   cache(store):: contextual({ cache: store }),
 
   // The biLM tuned on the task's own text first (A.1), from the archive in ELMO_FINETUNED_ARCHIVE.
@@ -39,7 +40,7 @@ local contextual(change) = { model+: { text_embedder+: { contextual+: change } }
   token_layer_only:: contextual({ layers: 'tokens' }),
   gamma_off:: contextual({ gamma: false }),
   placements(names):: contextual({ placements: names }),
-  // The lambda given, in place of any before.
+  // The given lambda, replacing any earlier one.
   lambda(lambda):: {
     model+: {
       regularizer+: {

@@ -3,8 +3,8 @@
 //   local settings = import '../lib/settings.libsonnet';
 //   { train_data_path: settings.required('ELMO_NER_TRAIN'), random_seed: settings.number('ELMO_SEED') }
 //
-// The names, defaults and meanings are in the plugin's table ('python -m elmo_plugin.settings' prints it). An empty value
-// counts as not set. `std.extVar` knows only the table's variables, so a name that isn't in it is an error too.
+// The names, defaults and meanings are in the plugin's table ('python -m elmo_plugin.settings' prints it). An empty
+// value counts as not set. `std.extVar` knows only the table's variables, so a name that isn't in it is an error too.
 
 // jsonnet is lazy: these are evaluated only where nothing better is at hand.
 local missing(name) =

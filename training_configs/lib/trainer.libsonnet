@@ -9,7 +9,8 @@ local seeds = {
 };
 
 {
-  // A whole experiment: all three random seeds, from ELMO_SEED, and the knobs, which are its hidden fields, as ELMO_KNOBS has them:
+  // A whole experiment: all three random seeds, from ELMO_SEED, and the knobs, which are its hidden fields, as
+  // ELMO_KNOBS has them:
   //
   //   ELMO_KNOBS='{"batch_size": 16, "learning_rate": 0.0005}' allennlp train training_configs/ner/elmo.jsonnet -s runs/ner
   experiment(config)::
@@ -22,10 +23,12 @@ local seeds = {
   // The device, from ELMO_CUDA_DEVICE; AllenNLP's own choice when it isn't set: the first GPU, or the CPU.
   device:: if settings.string('ELMO_CUDA_DEVICE') == '' then {} else { cuda_device: settings.number('ELMO_CUDA_DEVICE') },
 
-  // A trainer for any model, on that device: killed at any moment and started again with --recover, it ends with the same parameters.
+  // A trainer for any model, on that device: killed at any moment and started again with --recover, it ends with the
+  // same parameters.
   resumable:: self.device { type: 'elmo::resumable', checkpointer: { type: 'elmo::atomic' } },
 
-  // Trains on a seeded fraction of the training set, between 0 and 1; smaller fractions lie inside larger ones. Validation data stay whole.
+  // Trains on a seeded fraction of the training set, between 0 and 1; smaller fractions lie inside larger ones.
+  // Validation data stay whole.
   fraction(fraction):: {
     local reader = super.dataset_reader,
     dataset_reader: { type: 'elmo::fraction', reader: reader, fraction: fraction },

@@ -6,7 +6,8 @@ local file_dim = settings.string('ELMO_WORD_VECTORS_DIM');
 local turian_file = settings.string('ELMO_TURIAN_VECTORS');
 
 {
-  // Index words for `vectors`: as they are written or in lower case, and with their numbers or, as in Senna's list, with 0 for each.
+  // Index words for `vectors`: as they are written or in lower case, and with their numbers or, as in Senna's list,
+  // with 0 for each.
   indexer(lowercase=true, zero_numbers=false):: {
     type: 'elmo::words',
     namespace: 'tokens',
@@ -14,8 +15,8 @@ local turian_file = settings.string('ELMO_TURIAN_VECTORS');
     zero_numbers: zero_numbers,
   },
 
-  // Word vectors from the file in ELMO_WORD_VECTORS, all of which goes into the archive: words that only the test data have are found too.
-  // Without a file they start at random and are always trained.
+  // Word vectors from the file in ELMO_WORD_VECTORS, all of which goes into the archive: words that only the test data
+  // have are found too. Without a file they start at random and are always trained.
   vectors(dim, trainable=true):: {
     type: 'elmo::word_vectors',
     vocab_namespace: 'tokens',
@@ -25,7 +26,8 @@ local turian_file = settings.string('ELMO_TURIAN_VECTORS');
   // Vectors of length 1, and zeros where the file has none: what to add to `vectors`.
   scaled:: { unit_length: true, missing: 'zeros' },
 
-  // Turian et al.'s 50-d vectors beside the others, from the file in ELMO_TURIAN_VECTORS: what to add to the indexers and the embedders.
+  // Turian et al.'s 50-d vectors beside the others, from the file in ELMO_TURIAN_VECTORS: what to add to the indexers
+  // and the embedders.
   turian: if turian_file == '' then { indexers: {}, embedders: {} } else {
     indexers: { turian: $.indexer(lowercase=false) },
     embedders: {

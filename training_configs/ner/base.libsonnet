@@ -1,4 +1,4 @@
-// A biLSTM-CRF tagger on CoNLL-2003, as A.7 of the ELMo paper has it: everything but contextual vectors.
+// A biLSTM-CRF tagger on CoNLL-2003, as A.7 of the ELMo paper: everything but contextual vectors.
 //
 // From A.7: 50-d Senna vectors, fine-tuned; a character CNN of 128 filters of width 3 over 16-d characters; biLSTMs of
 // 200 and 100 units, which are read as those of each direction; Adam at a constant 0.001; gradient norm 5; early
@@ -30,9 +30,9 @@ trainer.experiment({
     type: 'elmo::ner',
     coding_scheme: config.coding_scheme,
     token_indexers: {
-      // Senna's words are in lower case, with 0 for each number; the characters below are as they stand.
+      // Senna's words are in lower case, with 0 for each number; the characters below are unchanged.
       tokens: words.indexer(lowercase=true, zero_numbers=true),
-      // AllenNLP's CNN passes over filters that reach into the padding: without marks at both ends, words of fewer than
+      // AllenNLP's CNN skips filters that reach into the padding: without marks at both ends, words of fewer than
       // three characters would all look the same.
       token_characters: words.character_indexer(config.filter_width) {
         character_tokenizer: { start_tokens: ['<w>'], end_tokens: ['</w>'] },

@@ -1,4 +1,4 @@
-// ESIM on SNLI, as A.3 of the ELMo paper has it: everything but contextual vectors.
+// ESIM on SNLI, as A.3 of the ELMo paper: everything but contextual vectors.
 //
 // Not in the paper, and taken from common practice: how long to train (75 epochs, or until dev accuracy hasn't risen
 // for 5), and batches of similar lengths. Words keep their case: Chen et al. (2017) used the cased GloVe 840B.

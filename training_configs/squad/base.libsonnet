@@ -1,4 +1,4 @@
-// BiDAF with self-attention on SQuAD 1.1, as A.4 of the ELMo paper has it: everything but contextual vectors.
+// BiDAF with self-attention on SQuAD 1.1, as A.4 of the ELMo paper: everything but contextual vectors.
 //
 // From A.4: case-sensitive 300-d GloVe vectors, fixed, and a character CNN; GRUs of 90 units, which are read as those
 // of each direction; linear layers of 180; variational dropout 0.2; Adadelta; batches of 45; an exponential average of
@@ -33,7 +33,7 @@ trainer.experiment({
     max_passage_tokens: config.max_passage_tokens,
     token_indexers: {
       tokens: words.indexer(lowercase=false),
-      // AllenNLP's CNN passes over filters that reach into the padding: with two marks at each end, even a word of one
+      // AllenNLP's CNN skips filters that reach into the padding: with two marks at each end, even a word of one
       // character fills a filter of width 5.
       token_characters: words.character_indexer(config.filter_width) {
         character_tokenizer: { start_tokens: ['<w>', '<w>'], end_tokens: ['</w>', '</w>'] },

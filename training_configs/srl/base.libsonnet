@@ -1,9 +1,9 @@
-// The deep LSTM of He et al. (2017) on OntoNotes, as A.5 of the ELMo paper has it: everything but contextual vectors.
+// The deep LSTM of He et al. (2017) on OntoNotes, as A.5 of the ELMo paper: everything but contextual vectors.
 //
 // From A.5: 100-d GloVe vectors, fine-tuned; a 100-d embedding of the predicate feature; 8 LSTM layers of 300 with
-// highway connections and recurrent dropout of 0.1; Adadelta at 1.0 with rho 0.95; gradients clipped by value at 1.0; 500
-// epochs, or until dev F1 hasn't risen for 200. From He et al.'s code: batches of 80, training sentences of up to 100
-// tokens.
+// highway connections and recurrent dropout of 0.1; Adadelta at 1.0 with rho 0.95; gradients clipped by value at 1.0;
+// 500 epochs, or until dev F1 hasn't risen for 200. From He et al.'s code: batches of 80, training sentences of up to
+// 100 tokens.
 local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';
 local words = import '../lib/words.libsonnet';

@@ -1,9 +1,9 @@
 // SST-5 without contextual vectors: the biattentive classification network of McCann et al. 2017, as A.8 of the ELMo
 // paper changes it.
 //
-// From A.8: biLSTMs of 300 units a direction, two ReLU layers with dropout before the classes, training on phrases of
+// From A.8: biLSTMs of 300 units per direction, two ReLU layers with dropout before the classes, training on phrases of
 // four or more tokens, Adam at 0.0001. The paper is silent on the rest: the widths of feed-forward layers, dropout,
-// batch size, gradient norm, epochs and patience are those of AllenNLP's BCN, but for `encoded_dropout`, which it
+// batch size, gradient norm, epochs and patience are those of AllenNLP's BCN, except for `encoded_dropout`, which it
 // lacks.
 local data = import '../lib/data.libsonnet';
 local trainer = import '../lib/trainer.libsonnet';

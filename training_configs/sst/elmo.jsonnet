@@ -9,7 +9,7 @@
 //   allennlp train training_configs/sst/elmo.jsonnet -s runs/sst_elmo
 //   allennlp evaluate runs/sst_elmo/model.tar.gz test.txt
 //
-// The network's own dropout falls on ELMo's vectors at both placements, so that they need none of their own.
+// The network's own dropout applies to ELMo's vectors at both placements, so they need no other.
 local elmo = import '../lib/elmo.libsonnet';
 
 (import 'base.libsonnet') + elmo.at(['input', 'output']) + elmo.dropout(0.0) + elmo.l2(0.001)
