@@ -1,7 +1,7 @@
 """The spaCy factory `elmo`, which spaCy finds by its entry point.
 
-A module of its own, since spaCy imports it with every pipeline: the plugin, and torch with it, is imported only when a
-pipeline has the component.
+It is a separate module, since spaCy imports it with every pipeline: the plugin, and torch with it, is imported only
+when a pipeline has the component.
 """
 
 from typing import TYPE_CHECKING, Optional, Union

@@ -3,8 +3,8 @@
 The installed plugin brings `elmo_plugin_startup.pth`, which Python reads whenever it starts and which imports this
 module. It puts one finder before all others, which acts on nothing but AllenNLP's own modules while they are loaded:
 
-- AllenNLP is told of the plugin (`AFTER_LOADING`), so that what is installed is found in any folder. The plugin itself
-  is imported without AllenNLP, and completed when a program imports AllenNLP too.
+- AllenNLP is told about the plugin (`AFTER_LOADING`), so that it is found in any folder once it is installed. The
+  plugin itself is imported without AllenNLP, and completed when a program imports AllenNLP too.
 - AllenNLP's import statements succeed for packages that ELMo doesn't need (`STAND_INS`), installed or not, and for
   names that newer releases of them have dropped. The real thing is always taken where there is one. Otherwise a
   placeholder takes its place, whose use raises an error that says what to install. Only AllenNLP sees placeholders: to
@@ -20,7 +20,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-# What AllenNLP is told of, and the packages whose import statements are helped.
+# What AllenNLP is told about, and the packages whose import statements are helped.
 PLUGIN = "elmo_plugin_allennlp"
 HELPED_PACKAGES = ("allennlp", "allennlp_models", "cached_path")
 
@@ -136,7 +136,7 @@ _plugin_was_imported = False
 
 
 def import_plugin() -> None:
-    """Registers what the plugin brings. Where that fails it isn't tried again, so that AllenNLP can go on without."""
+    """Registers everything in the plugin. If that fails it isn't tried again, so that AllenNLP can go on without it."""
     global _plugin_was_imported
     if not _plugin_was_imported:
         _plugin_was_imported = True
@@ -243,7 +243,7 @@ class Finder:
 
 
 def install() -> None:
-    """Adds the finder before all others, once."""
+    """Adds the finder in front of all others, once."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
 

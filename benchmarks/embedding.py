@@ -71,7 +71,7 @@ def read_text(path: str) -> Iterator[Sentence]:
 
 
 class Side:
-    """One contender, embedding a batch a turn."""
+    """One contender, embedding one batch per turn."""
 
     def __init__(self, embed, batches: List[torch.Tensor]) -> None:
         self._embed = embed
@@ -177,8 +177,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the small size only, few repeats")
     parser.add_argument("--claims", nargs="+", choices=list(CLAIMS), default=list(CLAIMS))
     parser.add_argument("--precision", choices=["float32", "int8"], default="float32", help="of this plugin's biLM")
-    parser.add_argument("--batch-size", type=int, help="sentences a batch, where a claim is about batches")
-    parser.add_argument("--text", help="tokenised sentences, one a line; invented if not given")
+    parser.add_argument("--batch-size", type=int, help="sentences per batch, where a claim is about batches")
+    parser.add_argument("--text", help="tokenised sentences, one per line; invented if not given")
     parser.add_argument("--read-before", type=int, default=2000, help="sentences whose words are known (default: 2000)")
     add_arguments(parser, repeats=5)
     arguments = parser.parse_args()

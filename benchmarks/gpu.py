@@ -87,7 +87,7 @@ def tried(trials: Dict[str, Callable[[], str]]) -> Iterator[str]:
     for name, trial in trials.items():
         try:
             yield f"| {name} | {trial()} |"
-        except Exception as error:  # whatever it is, it belongs into the report
+        except Exception as error:  # whatever it is, it belongs in the report
             traceback.print_exc()
             yield f"| {name} | **failed**: {type(error).__name__}: {' '.join(str(error).split())[:300]} |"
 

@@ -206,7 +206,7 @@ def _points(name: str, points: List[Dict[str, Any]]) -> Iterator[str]:
 
 
 def _facts(results: Dict[str, Any]) -> List[str]:
-    """What compares nothing, as a table with a row a number."""
+    """What compares nothing, as a table with one row per number."""
     lines = [f"| {name} | {number} |" for name, number in _flat(results)]
     return ["| | |", "|---|---|", *lines, ""] if lines else []
 

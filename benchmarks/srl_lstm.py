@@ -45,7 +45,7 @@ def _in_their_order(rows: torch.Tensor, hidden_dim: int) -> torch.Tensor:
 
 
 def bucketed_batches(num_batches: int, batch_size: int, max_tokens: int, input_dim: int) -> List[Batch]:
-    """Batches of sentences of similar lengths; each stands for an equal part of a data set."""
+    """Batches of sentences of similar lengths; each represents an equal part of a data set."""
     lengths = torch.distributions.Gamma(2.5, 2.5 / 27).sample((20 * batch_size,)).round().clamp(3, max_tokens).int()
     buckets = lengths.sort().values.view(-1, batch_size)
     chosen = buckets[((torch.arange(num_batches) + 0.5) / num_batches * len(buckets)).int()]

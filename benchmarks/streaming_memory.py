@@ -63,7 +63,7 @@ def parse_arguments() -> argparse.Namespace:
         "--num-shards", type=int, default=8, help="files to spread it over, every other gzipped (default: 8)"
     )
     parser.add_argument(
-        "--max-batches", type=int, help="stop streaming after so many batches (default: one whole epoch)"
+        "--max-batches", type=int, help="stop streaming after this many batches (default: one whole epoch)"
     )
     parser.add_argument("--quick", action="store_true", help="5 MB, 20,000 words: seconds instead of minutes")
     args = parser.parse_args()

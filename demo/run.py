@@ -18,7 +18,7 @@ from typing import Dict, List
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = Path("runs/demo")
 NUM_SENTENCES = (50, 100, 200)
-UPDATES_PER_EPOCH = 20  # as few_sentences.libsonnet has it
+UPDATES_PER_EPOCH = 20  # as in few_sentences.libsonnet
 VARIANTS = {"baseline": "baseline", "elmo": "+ ELMo"}
 SENTENCE = "Austin Hale left Hale Brothers in Austin and joined a bank in Norway ."
 

@@ -26,7 +26,7 @@ from elmo_plugin.settings import SETTINGS
 # What a config can't give: AllenNLP hands these over.
 HANDED_OVER = {"self", "vocab", "serialization_dir", "args", "kwargs", "extras"}
 _ANY_NUMBER = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-# What isn't named in configs: these are subcommands of the command line, which have a page of their own.
+# What isn't named in configs: subcommands of the command line, which have their own page.
 COMMANDS = {"Subcommand", "Analysis"}
 API = [ElmoEmbedder, ElmoVectorizer, BiLm, Elmo]
 
@@ -65,7 +65,7 @@ def names_page() -> str:
     parts = [
         "(reference-names)=\n# Registered names",
         "What a config can name by `type`, with the keys that each takes. A key without a default has to be given. "
-        "What AllenNLP hands over by itself, the vocabulary for instance, isn't listed.",
+        "What AllenNLP supplies itself, such as the vocabulary, isn't listed.",
     ]
     last_kind = None
     for kind, name, cls, constructor in registered():
@@ -133,7 +133,7 @@ def _default(value: Any) -> str:
 
 
 def meaning_of(key: str, cls: type, constructor: str) -> str:
-    """What a docstring says of a key: `key: ...`, or an item that begins with it."""
+    """What a docstring says about a key: `key: ...`, or an item that begins with it."""
     for each in (getattr(cls, constructor), *cls.__mro__):
         text = inspect.getdoc(each) or ""
         start = re.search(rf"^[ ]*(?:- )?`?{key}`?(?:, `\w+`)*(?::| is | are | says | gives |, )", text, flags=re.M)
@@ -248,7 +248,7 @@ def _prose(text: Any) -> str:
 
 
 def _escape_markup(text: str) -> str:
-    """What looks like HTML or MyST markup is shown as it stands, outside of code."""
+    """What looks like HTML or MyST markup is shown literally, outside code."""
     pieces = re.split(r"(`[^`]*`)", text)
     return "".join(piece if piece.startswith("`") else re.sub(r"([<>*_$\[\]{}])", r"\\\1", piece) for piece in pieces)
 

@@ -65,7 +65,7 @@ def test_looking_up_is_what_a_cpu_does_and_needs_no_gradient(monkeypatch):
 
 def test_short_words_make_less_work():
     words = ["", "ab", "abcdef", "abcdefghijkl"]
-    # The word's own marks count, and one window behind it stands for all others.
+    # The word's own marks count, and one window after it represents all others.
     ids = torch.tensor([CharacterMapping(9).ids(word) for word in words])
     assert char_tables._num_windows(ids).tolist() == [3, 5, 9, 9]
 

@@ -27,7 +27,7 @@ def test_a_block_that_fails_leaves_no_file(tmp_path):
 
 @pytest.fixture
 def full_disk(monkeypatch):
-    """A disk with room for so many writes."""
+    """A disk with room for this many writes."""
 
     class Disk(hdf5_file._Sink):
         num_writes = 0

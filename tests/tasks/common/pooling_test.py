@@ -3,7 +3,7 @@ import torch
 
 from elmo_plugin.tasks.common.pooling import SelfAttentivePooling, masked_max, masked_mean, masked_min, masked_softmax
 
-# Two texts, of two tokens and of one; what stands at padding must not matter.
+# Two texts, of two tokens and of one; what is at padding must not matter.
 VECTORS = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [99.0, -99.0]], [[-5.0, 6.0], [99.0, 99.0], [-99.0, -99.0]]])
 MASK = torch.tensor([[True, True, False], [True, False, False]])
 

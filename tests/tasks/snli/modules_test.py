@@ -28,7 +28,7 @@ def test_alignment_sees_no_padding():
     torch.manual_seed(0)
     premise, hypothesis = torch.randn(1, 2, 4), torch.randn(1, 3, 4)
     alone = align(premise, torch.ones(1, 2).bool(), hypothesis, torch.ones(1, 3).bool())
-    # What stands in the padding must not matter, however large.
+    # What is in the padding must not matter, however large.
     padded_premise = torch.cat([premise, torch.full((1, 2, 4), 100.0)], dim=1)
     padded_hypothesis = torch.cat([hypothesis, torch.full((1, 1, 4), 100.0)], dim=1)
     premise_mask = torch.tensor([[True, True, False, False]])

@@ -83,7 +83,7 @@ def test_bi_attention_sees_no_padding():
     attention = BiAttention(4)
     passage, question = randn(1, 5, 4), randn(1, 3, 4, seed=1)
     passage_mask, question_mask = torch.tensor([[True] * 3 + [False] * 2]), torch.tensor([[True, True, False]])
-    # What stands in the padding must not matter, however large.
+    # What is in the padding must not matter, however large.
     passage[:, 3:], question[:, 2:] = 100.0, 100.0
     output = attention(passage, passage_mask, question, question_mask)
     assert_close(output[0, :3], plain_bi_attention(attention, passage[0, :3], question[0, :2]))
