@@ -7,8 +7,8 @@ the turns begin. It is given sentences as they come; nothing is sorted for it. T
 machine's matrix-multiply peak counts only the multiply-adds that are left after equal words are shared, and the peak is
 measured in the same turns, at the shape of the LSTM's largest multiply.
 
-`--text` takes tokenised sentences, one a line. Without it the text is invented: words drawn by Zipf's law from 50,000,
-sentences of some 25 words, 3 to 80.
+`--text` takes tokenised sentences, one per line. Without it the text is invented: words drawn by Zipf's law from
+50,000, sentences of some 25 words, 3 to 80.
 """
 
 import argparse

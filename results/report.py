@@ -71,7 +71,7 @@ class Report:
         yield self._training()
 
     def _of(self, part: str, task: str, variant: str, fraction: Optional[float] = None) -> List[Run]:
-        """The finished runs, one a seed."""
+        """The finished runs, one per seed."""
         return [run for place, run in self._found.items() if place[:4] == (part, task, variant, fraction)]
 
     def _pairs(self, task: str) -> List[Tuple[int, Run, Run]]:
@@ -91,7 +91,7 @@ class Report:
         return (
             "# Results\n\n"
             "What this repository's configs give with and without ELMo, on free data. The claim to test is the "
-            "paper's, that simply adding ELMo improves each of the six tasks. The data is other than the paper's, "
+            "paper's, that simply adding ELMo improves each of the six tasks. The data differ from the paper's, "
             f"there is less of it, and the biLM is smaller, so **the paper's figures are here for orientation and "
             f"aren't comparable**. {HOW_LONG[self._setting]}\n\n"
             "A result is the best of a run's validations on development data, in per cent; where there are several "
@@ -223,8 +223,8 @@ class Report:
         header = ["task", "seed", "baseline's best", "after updates", "ELMo is past it after", "fewer updates"]
         return (
             "## Updates to pass the baseline's best (Sec. 5.4)\n\n"
-            "Validation comes once an epoch, so these are multiples of an epoch's updates. In the paper SRL passes its "
-            "baseline's best at epoch 10 in place of 486: 98% fewer.\n\n" + _markdown(header, rows)
+            "Validation comes once per epoch, so these are multiples of an epoch's updates. In the paper SRL passes "
+            "its baseline's best at epoch 10 instead of 486: 98% fewer.\n\n" + _markdown(header, rows)
         )
 
     def _fractions(self) -> str:
@@ -351,10 +351,10 @@ class Report:
         return (
             f"## How these were trained (setting `{self._setting}`)\n\n"
             "Configs are those in `training_configs/`; data, sizes and budgets are in `results/tasks.py` and "
-            "`results/budgets.libsonnet`. A baseline and its +ELMo share all of them, but "
-            "for ELMo's own dropout. Word vectors are 100-d GloVe in lower "
+            "`results/budgets.libsonnet`. A baseline and its +ELMo share all of them, "
+            "except for ELMo's own dropout. Word vectors are 100-d GloVe in lower "
             "case. The Wikipedia text that the shipped biLM was trained on overlaps with SQuAD's articles, as raw text "
-            "without questions or answers. Minutes are of the clock, on one core with whatever else it had to do.\n\n"
+            "without questions or answers. Minutes are wall-clock time, on one core that also had other work.\n\n"
             + _markdown(header, rows)
             + f"\n\n```\n{_command(self._setting)}           # everything here, or what is left of it\n"
             f"{_command(self._setting)} --list    # what is done and what isn't\n"

@@ -35,7 +35,7 @@ class Task:
     published: str
     # What the reader needs to be told about this corpus.
     reader: Mapping[str, Any] = field(default_factory=dict)
-    # Whether the config has a reader of its own for validation.
+    # Whether the config has a separate reader for validation.
     has_validation_reader: bool = False
 
 
