@@ -146,7 +146,7 @@ def test_a_word_may_have_blanks_inside(tmp_path):
     [
         ("a 1 0\nb 1\n", r"v.txt:2: the vector of 'b' has 1 numbers; those before it have 2"),
         ("a 1 0\nb one two\n", r"v.txt:2: this isn't a word and its vector"),
-        ("", r"v.txt: there is no word vector"),
+        ("", r"v.txt: this file has no word vectors"),
     ],
 )
 def test_a_bad_file_of_vectors_is_named(tmp_path, text, message):

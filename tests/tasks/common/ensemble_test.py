@@ -224,7 +224,7 @@ def test_entry_that_differs_is_named(archives):
     tokens = vocab.get_index_to_token_vocabulary("labels")
     tokens[0], tokens[1] = tokens[1], tokens[0]
     with pytest.raises(
-        ConfigurationError, match="entry 0 of the namespace 'labels' is '.*' in the one and '.*' in the other"
+        ConfigurationError, match="entry 0 of the namespace 'labels' is '.*' in one and '.*' in the other"
     ):
         build([archive], vocab)
 

@@ -118,7 +118,7 @@ def test_tags_that_their_scheme_has_otherwise_are_read_as_conlleval_does_and_cou
         sentences = read(write(text), coding_scheme="BIO")
     assert "/".join(" ".join(tags) for _, tags in sentences) == tags
     (warning,) = caplog.messages
-    assert re.search(f"data.txt: 2 of . entities don't begin as {scheme} has it, the first at line", warning)
+    assert re.search(f"data.txt: 2 of . entities don't begin as in {scheme}, the first at line", warning)
 
 
 def test_regular_files_have_no_warning(write, caplog):
@@ -132,7 +132,7 @@ def test_regular_files_have_no_warning(write, caplog):
 def test_a_configured_scheme_is_held_against_the_file(write, caplog):
     with caplog.at_level(logging.WARNING):
         assert read(write("Ada I-PER\n"), file_scheme="BIO") == [(["Ada"], ["U-PER"])]
-    assert "1 of 1 entities don't begin as BIO has it, the first at line 1" in caplog.text
+    assert "1 of 1 entities don't begin as in BIO, the first at line 1" in caplog.text
     with pytest.raises(ConfigurationError, match="line 1: 'U-PER' isn't a tag of the scheme IOB1"):
         read(write("Ada U-PER\n"), file_scheme="IOB1")
 
