@@ -38,9 +38,9 @@ _NUMBER = re.compile(r"[+-]?[.,]?[0-9]+(?:[.,][0-9]+)*")
 class WordIndexer(SingleIdTokenIndexer):
     """AllenNLP's `single_id`, except that words not in the vocabulary get their `word_key`, which is below zero.
 
-    lowercase_tokens: whether words are written in lower case, as they are in some files of vectors. zero_numbers:
-    whether numbers, alone and within words, become `0`, as they are in Senna's list: `1,234.5` and `-7` are `0`, and
-    `1996-08-22` is `000`, since the hyphens are read as signs.
+    lowercase_tokens: whether words are written in lower case, as they are in some files of vectors.
+    zero_numbers: whether numbers, alone and within words, become `0`, as they are in Senna's list: `1,234.5` and `-7`
+        are `0`, and `1996-08-22` is `000`, since the hyphens are read as signs.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class WordVectors(Embedding):
     if the file doesn't have them either, they are unknown. In training all words outside the vocabulary are unknown, so
     that there are examples to learn the unknown word's vector from.
 
-    embedding_dim: the number of dimensions, which the file must have. pretrained_file: the vectors; see
-    vectors_file.py. Without it they start at random, and only the vocabulary's exist. unit_length: whether vectors are
-    scaled to length 1. missing: how words of the vocabulary that aren't in the file start: `random` numbers with the
-    mean and the
+    embedding_dim: the number of dimensions, which the file must have.
+    pretrained_file: the vectors; see vectors_file.py. Without it they start at random, and only the vocabulary's exist.
+    unit_length: whether vectors are scaled to length 1.
+    missing: how words of the vocabulary that aren't in the file start: with `random` numbers that have the mean and the
         variance of the others, or `zeros`.
     name: what the vectors are called in the archive; a model that reads two files has to name one of them.
     """

@@ -34,9 +34,10 @@ class NerReader(DatasetReader):
     like that; a warning says how many. In BIOUL such a tag is an error, and so is a letter that isn't the scheme's.
 
     coding_scheme: the scheme that the model sees, BIO, IOB1 or BIOUL; tags in another one are converted to it.
-    file_scheme: the scheme that files are in. By default it is detected from their tags. token_column, tag_column:
-    where tokens and tags are, from 0 on, or from -1 on backwards. encoding: that of the files. CoNLL-2002 is in
-    latin-1. tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
+    file_scheme: the scheme that files are in. By default it is detected from their tags.
+    token_column, tag_column: where tokens and tags are, from 0 on, or from -1 on backwards.
+    encoding: that of the files. CoNLL-2002 is in latin-1.
+    tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
     """
 
     def __init__(

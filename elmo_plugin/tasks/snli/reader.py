@@ -53,8 +53,9 @@ class SnliReader(DatasetReader):
         Chen et al. (2017) took them, which needs jsonl or columns that are named.
     columns: what a tsv file's columns hold, in the file's order: `premise`, `hypothesis` and `label` once each. Columns
         of any other name are ignored.
-    labels: the labels there are. Any other one in a file is an error. file_format: `jsonl` or `tsv`, if a file's name
-    doesn't tell. encoding: that of the files.
+    labels: the labels there are. Any other one in a file is an error.
+    file_format: `jsonl` or `tsv`, if a file's name doesn't tell.
+    encoding: that of the files.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class SquadReader(DatasetReader):
     max_passage_tokens: the length of the longest passage to read whole; null for any. Time grows with the square of it,
         and memory with the length: 20,000 tokens take as long as 2,500 passages of 400.
     long_passages: what to do with longer ones. `truncate`: their first tokens are read; a question whose answer lies
-    past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
+        past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
     encoding: that of the files.
     max_instances: how many questions of a file to look at; those that are left out count too.
     """
