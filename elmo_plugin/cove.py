@@ -18,6 +18,7 @@ from allennlp.data import TextFieldTensors
 from allennlp.modules import TokenEmbedder
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from elmo_plugin.archive_records import saved_weights
 from elmo_plugin.elmo.elmo import Layers, fixed_weights
 from elmo_plugin.elmo.scalar_mix import ScalarMix
 from elmo_plugin.embedding import ElmoEmbedder
@@ -26,7 +27,6 @@ from elmo_plugin.text.vector_table import TableBuilder, VectorTable
 from elmo_plugin.text.vectors_file import read_vectors
 
 DIM = 300  # of GloVe's vectors, and of each direction
-_SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
 
 
 class MtLstm(torch.nn.Module):
@@ -104,7 +104,7 @@ class Cove(ContextualEmbedder):
         super().__init__()
         if words.get_output_dim() != DIM:
             raise ConfigurationError(f"CoVe reads word vectors of {DIM} dimensions, not of {words.get_output_dim()}")
-        if pretrained_file is None and not _has_weights(serialization_dir):
+        if pretrained_file is None and not (serialization_dir and saved_weights(Path(serialization_dir))):
             raise ConfigurationError(
                 "CoVe needs its weights: set 'pretrained_file' to wmtlstm-8f474287.pth of salesforce/cove"
             )
@@ -208,7 +208,3 @@ def _read_table(file: str) -> VectorTable:
         for block in read_vectors(file, DIM):
             builder.add(block.words, block.vectors)
         return builder.finish()
-
-
-def _has_weights(folder: Optional[str]) -> bool:
-    return folder is not None and any(any(Path(folder).glob(pattern)) for pattern in _SAVED_WEIGHTS)

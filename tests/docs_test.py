@@ -111,6 +111,7 @@ def test_python_runs(page, tmp_path, monkeypatch):
     names = {"__name__": "example"}
     for code in blocks(page, "python"):
         exec(compile(code, name_of(page), "exec"), names)
+    assert {"ElmoEmbedder", "ElmoVectorizer", "spacy"} & names.keys()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "jsonnet")], ids=name_of)

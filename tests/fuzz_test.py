@@ -4,6 +4,7 @@ import os
 import random
 import signal
 
+import fuzzing
 import pytest
 from fuzzing import FORMATS, READ, REFUSED, Format, damaged, run
 
@@ -18,8 +19,9 @@ def test_a_damaged_file_is_read_or_refused_by_name(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_sound_file_is_read(name, tmp_path):
-    FORMATS[name].read(FORMATS[name].write(tmp_path))
+def test_a_sound_file_is_read(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(fuzzing, "damaged", lambda data, source: data)
+    assert run(name, seed=0, num_cases=1, folder=tmp_path).outcomes == {READ: 1}
 
 
 def test_a_case_is_made_again_by_its_seed():

@@ -7,20 +7,20 @@ files are not touched: the biLM is built at those sizes and refuses to run until
 """
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional
 
 import torch
 from allennlp.common import Params, Registrable
 
+from elmo_plugin.archive_records import WhenFirstSaved, read_record, saved_weights, write_record
 from elmo_plugin.bilm import loading
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.bilm.pretrained import SHIPPED
-from elmo_plugin.files import replacing
 
 RECORD_NAME = ".bilm_sizes.json"
-_SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
 
 
 class BiLmSource(Registrable):
@@ -132,37 +132,17 @@ def _read_or_rebuild(read: Callable[[], BiLm], source: Dict[str, str], serializa
         return read()
     folder = Path(serialization_dir)
     key = json.dumps(source, sort_keys=True)
-    recorded = _read_record(folder).get(key)
-    if recorded is not None and any(any(folder.glob(pattern)) for pattern in _SAVED_WEIGHTS):
+    recorded = read_record(folder, RECORD_NAME).get(key)
+    if recorded is not None and saved_weights(folder):
         bilm = BiLm(BiLmOptions.from_json(recorded, name=str(folder / "vocabulary" / RECORD_NAME)))
         bilm.await_weights(
             f"the biLM of {key} was built from the sizes recorded in {folder}, but no weights were loaded into it"
         )
         return bilm
     bilm = read()
-    bilm.register_state_dict_pre_hook(_RecordSizes(folder, key))
+    bilm.register_state_dict_pre_hook(WhenFirstSaved(folder, partial(_record_sizes, key)))
     return bilm
 
 
-class _RecordSizes:
-    """Writes the biLM's sizes into the run's folder when its weights are first saved.
-
-    Not earlier, because AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
-    """
-
-    def __init__(self, folder: Path, key: str) -> None:
-        self._folder: Optional[Path] = folder
-        self._key = key
-
-    def __call__(self, bilm: BiLm, prefix: str, keep_vars: bool) -> None:
-        if self._folder is None or not (self._folder / "vocabulary").is_dir():
-            return
-        record = {**_read_record(self._folder), self._key: bilm.options.to_json()}
-        with replacing(self._folder / "vocabulary" / RECORD_NAME) as temporary:
-            temporary.write_text(json.dumps(record), encoding="utf-8")
-        self._folder = None
-
-
-def _read_record(folder: Path) -> Dict[str, Any]:
-    path = folder / "vocabulary" / RECORD_NAME
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+def _record_sizes(key: str, bilm: BiLm, folder: Path) -> None:
+    write_record(folder, RECORD_NAME, {**read_record(folder, RECORD_NAME), key: bilm.options.to_json()})

@@ -6,7 +6,6 @@ Here the whole file goes into the archive. Only the vocabulary's words are a par
 word is indexed by its `word_key`, and the embedder looks it up.
 """
 
-import json
 import logging
 import re
 from pathlib import Path
@@ -20,7 +19,7 @@ from allennlp.data.token_indexers import SingleIdTokenIndexer
 from allennlp.modules import TokenEmbedder
 from allennlp.modules.token_embedders import Embedding
 
-from elmo_plugin.files import replacing
+from elmo_plugin.archive_records import WhenFirstSaved, read_record, write_record
 from elmo_plugin.text.vector_table import TableBuilder, VectorTable, word_key
 from elmo_plugin.text.vectors_file import read_vectors
 
@@ -114,7 +113,7 @@ class WordVectors(Embedding):
                 weight = self._read(pretrained_file, embedding_dim, words, builder)
                 table = builder.finish()
         elif serialization_dir is not None:
-            table = _open_table(Path(serialization_dir) / "vocabulary", name, embedding_dim)
+            table = _open_table(Path(serialization_dir), name, embedding_dim)
         super().__init__(
             embedding_dim,
             weight=weight,  # type: ignore[arg-type]
@@ -125,7 +124,7 @@ class WordVectors(Embedding):
         self._unknown_id = vocab.get_token_index(vocab._oov_token, vocab_namespace)
         self._table = table
         if pretrained_file is not None and serialization_dir is not None:
-            self.register_state_dict_pre_hook(_SaveTable(Path(serialization_dir) / "vocabulary"))
+            self.register_state_dict_pre_hook(WhenFirstSaved(Path(serialization_dir), _save_table))
 
     @property
     def table(self) -> Optional[VectorTable]:
@@ -199,40 +198,21 @@ class WordVectors(Embedding):
         return weight
 
 
-class _SaveTable:
-    """Writes the table into the run's folder when the weights are first saved.
-
-    Not earlier: AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder: Optional[Path] = folder
-
-    def __call__(self, embedder: WordVectors, prefix: str, keep_vars: bool) -> None:
-        if self._folder is None or not self._folder.is_dir():
-            return
-        assert embedder.table is not None
-        record = _read_record(self._folder)
-        if record.get(embedder.name, embedder.table.digest) != embedder.table.digest:
-            raise ConfigurationError(
-                f"two different files of word vectors are called {embedder.name!r} in {self._folder}: give one of the "
-                "elmo::word_vectors another 'name'; or, in a recovered run, the file it began with"
-            )
-        embedder.table.save(self._folder / TABLES_FOLDER)
-        with replacing(self._folder / RECORD_NAME) as temporary:
-            temporary.write_text(json.dumps({**record, embedder.name: embedder.table.digest}), encoding="utf-8")
-        self._folder = None
-
-
-def _read_record(folder: Path) -> Dict[str, str]:
-    """The digests of the tables in a vocabulary folder, by the embedders' names."""
-    file = folder / RECORD_NAME
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+def _save_table(embedder: WordVectors, folder: Path) -> None:
+    assert embedder.table is not None
+    digests = read_record(folder, RECORD_NAME)
+    if digests.get(embedder.name, embedder.table.digest) != embedder.table.digest:
+        raise ConfigurationError(
+            f"two different files of word vectors are called {embedder.name!r} in {folder / 'vocabulary'}: give one of "
+            "the elmo::word_vectors another 'name'; or, in a recovered run, the file it began with"
+        )
+    embedder.table.save(folder / "vocabulary" / TABLES_FOLDER)
+    write_record(folder, RECORD_NAME, {**digests, embedder.name: embedder.table.digest})
 
 
 def _open_table(folder: Path, name: str, dim: int) -> Optional[VectorTable]:
-    digest = _read_record(folder).get(name)
-    return None if digest is None else VectorTable.open(folder / TABLES_FOLDER, digest, dim)
+    digest = read_record(folder, RECORD_NAME).get(name)
+    return None if digest is None else VectorTable.open(folder / "vocabulary" / TABLES_FOLDER, digest, dim)
 
 
 def _words(vocab: Vocabulary, namespace: Optional[str]) -> List[str]:

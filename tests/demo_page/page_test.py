@@ -213,6 +213,7 @@ def test_words_are_picked_and_let_go_by_clicking_on_them(page):
     page.click("button.word")
     page.wait(lambda: page.texts("button.word") == ["one", "two", "three", "four (1)"])
     page.compute("Pick 2 to 12 words to compare; 1 are picked.")
+    assert page.texts("button.word") == ["one", "two", "three", "four (1)"]
 
 
 def test_nearest_tokens_come_from_the_index(page):
@@ -225,6 +226,7 @@ def test_nearest_tokens_come_from_the_index(page):
 def test_a_clicked_example_is_filled_in(page):
     page.click(".example", 1)
     page.wait(lambda: any(text.startswith("record (") for text in page.texts("button.word")))
+    assert [text for text in page.texts("button.word") if "(" in text] == ["record (1)", "record (2)", "record (3)"]
 
 
 def test_the_language_model_says_what_surprises_it_and_names_other_words(page):
@@ -294,13 +296,16 @@ def test_many_visitors_at_once_are_answered_in_turn(chromium, server):
     for handle in (first, *others):
         chromium.switch_to.window(handle)
         page.click("button.compute")
+    num_answered = 0
     for handle in (*others, first):
         chromium.switch_to.window(handle)
         page.wait(lambda: page.visible("button.compute")[0].is_enabled())
         page.compute("biLM, layer 2")
+        num_answered += len(page.visible(".heat-maps"))
         if handle != first:
             chromium.close()
     chromium.switch_to.window(first)
+    assert num_answered == 4
 
 
 def test_on_a_phone_nothing_has_to_be_scrolled_sideways(chromium, server):

@@ -12,9 +12,9 @@ each member's `model` section, and whatever parts of the member had themselves l
 archive. All of these are dot-files, which `Vocabulary` passes over.
 """
 
-import json
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
@@ -27,13 +27,12 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model, archival
 from allennlp.predictors import Predictor
 
+from elmo_plugin.archive_records import WhenFirstSaved, read_record, saved_weights, write_record
 from elmo_plugin.tasks.common.task_model import Scores, TaskModel
 from elmo_plugin.text.word_vectors import TABLES_FOLDER, WordVectors
 
 RECORD_NAME = ".ensemble_members.json"
 _LOCK_NAME = ".lock"
-# In the order of preference: an archive's, a run's best, a run's checkpoint.
-_SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
 
 
 class _Recipe(NamedTuple):
@@ -68,8 +67,9 @@ class Ensemble(Model):
     ) -> "Ensemble":
         """The models in `archives`; or, in a run's folder or an archive of an ensemble, those in there."""
         folder = None if serialization_dir is None else Path(serialization_dir)
-        if folder is not None and _record_file(folder).is_file() and (weights_file := _saved_weights(folder)):
-            recipes = [_Recipe(**recipe) for recipe in json.loads(_record_file(folder).read_text(encoding="utf-8"))]
+        recorded = folder and read_record(folder, RECORD_NAME)
+        if folder is not None and recorded and (weights_file := saved_weights(folder)):
+            recipes = [_Recipe(**recipe) for recipe in recorded]
             ensemble = cls(vocab, [_rebuild(recipe, vocab, weights_file) for recipe in recipes], serialization_dir)
             # AllenNLP loads them too where it loads an archive, but not where it resumes a run.
             ensemble.load_state_dict(torch.load(weights_file, map_location="cpu", weights_only=True))
@@ -81,7 +81,8 @@ class Ensemble(Model):
         ensemble = cls(vocab, [member.model for member in members], serialization_dir)
         _share_equal_parameters(ensemble.members)
         if folder is not None:
-            ensemble.register_state_dict_pre_hook(_WriteRecord(folder, [member.recipe for member in members]))
+            write = partial(_write_record, [member.recipe for member in members])
+            ensemble.register_state_dict_pre_hook(WhenFirstSaved(folder, write))
         return ensemble
 
     def forward(self, **tensors: Any) -> Dict[str, Any]:  # type: ignore[override]
@@ -198,32 +199,11 @@ def _difference(left: Vocabulary, right: Vocabulary) -> Optional[str]:
 # ---- Members from a record ----
 
 
-def _record_file(folder: Path) -> Path:
-    return folder / "vocabulary" / RECORD_NAME
-
-
-def _saved_weights(folder: Path) -> Optional[Path]:
-    return next((path for pattern in _SAVED_WEIGHTS for path in sorted(folder.glob(pattern))), None)
-
-
-class _WriteRecord:
-    """Writes how to build the members into the run's folder when their weights are first saved.
-
-    Not earlier, because AllenNLP warns if the vocabulary folder holds anything when it saves the vocabulary.
-    """
-
-    def __init__(self, folder: Path, recipes: List[_Recipe]) -> None:
-        self._folder = folder
-        self._recipes = recipes
-
-    def __call__(self, ensemble: torch.nn.Module, prefix: str, keep_vars: bool) -> None:
-        record_file = _record_file(self._folder)
-        if record_file.parent.is_dir() and not record_file.exists():
-            record = [recipe._asdict() for recipe in self._recipes]
-            record_file.write_text(json.dumps(record), encoding="utf-8")
-            for module in ensemble.modules():
-                if isinstance(module, WordVectors) and module.table is not None:
-                    module.table.save(record_file.parent / TABLES_FOLDER)
+def _write_record(recipes: List[_Recipe], ensemble: torch.nn.Module, folder: Path) -> None:
+    write_record(folder, RECORD_NAME, [recipe._asdict() for recipe in recipes])
+    for module in ensemble.modules():
+        if isinstance(module, WordVectors) and module.table is not None:
+            module.table.save(folder / "vocabulary" / TABLES_FOLDER)
 
 
 def _rebuild(recipe: _Recipe, vocab: Vocabulary, weights_file: Path) -> Model:
