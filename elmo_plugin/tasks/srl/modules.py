@@ -1,7 +1,7 @@
 """The deep LSTM of He et al. (2017), "Deep Semantic Role Labeling: What Works and What's Next"."""
 
 from itertools import accumulate
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 from allennlp.common.checks import ConfigurationError
@@ -44,6 +44,7 @@ class HighwayLstm(torch.nn.Module):
         self.state_weight = torch.nn.Parameter(torch.empty(hidden_dim, num_gates * hidden_dim))
         self.bias = torch.nn.Parameter(torch.empty(num_gates * hidden_dim))
         self.reset_parameters()
+        self.register_load_state_dict_pre_hook(_transpose_earlier_weights)
 
     def reset_parameters(self) -> None:
         for weight in (self.input_weight, self.state_weight):
@@ -75,6 +76,14 @@ class HighwayLstm(torch.nn.Module):
             return None
         ones = torch.ones(batch_size, self.hidden_dim, dtype=like.dtype, device=like.device)
         return torch.nn.functional.dropout(ones, self.dropout)
+
+
+def _transpose_earlier_weights(lstm: HighwayLstm, state_dict: Dict[str, torch.Tensor], prefix: str, *_: Any) -> None:
+    """For archives trained when the weights had one row per output."""
+    state_weight = state_dict.get(f"{prefix}state_weight")
+    if state_weight is not None and state_weight.shape == lstm.state_weight.t().shape:
+        for key in (f"{prefix}input_weight", f"{prefix}state_weight"):
+            state_dict[key] = state_dict[key].t()
 
 
 @Seq2SeqEncoder.register("elmo::alternating_lstm")

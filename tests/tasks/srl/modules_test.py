@@ -167,6 +167,16 @@ def test_gates_begin_orthogonal_and_the_forget_gate_open():
     }
 
 
+@pytest.mark.parametrize("transposed", [False, True], ids=["as today", "one row per output"])
+def test_weights_of_either_orientation_load(ours, batch, transposed):
+    state = {
+        name: weight.t() if transposed and weight.dim() == 2 else weight for name, weight in ours.state_dict().items()
+    }
+    loaded = AlternatingLstm(INPUT_DIM, HIDDEN_DIM, NUM_LAYERS, recurrent_dropout=0.0)
+    loaded.load_state_dict(state)
+    assert torch.equal(loaded(*batch), ours(*batch))
+
+
 def test_it_is_built_from_a_config():
     params = {"type": "elmo::alternating_lstm", "input_size": 3, "hidden_size": 5, "num_layers": 2}
     encoder = Seq2SeqEncoder.from_params(Params(params))
