@@ -35,8 +35,8 @@ local common = {
 
 local own = {
   snli: {
-    // ELMo's vectors have no dropout besides that at the input of each LSTM.
-    single_dropout: elmo.dropout(0.0),
+    // A second dropout of 0.5, on ELMo's vectors themselves, as the other tasks have it.
+    stacked_dropout: elmo.dropout(0.5),
   },
   squad: {
     // The end's head reads the start's, as in the baseline's own paper.
