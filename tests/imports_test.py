@@ -51,7 +51,7 @@ def test_every_part_of_the_package_has_its_arrows():
     assert PARTS - {"__init__", "plugin"} == MAY_IMPORT.keys()
 
 
-@pytest.mark.parametrize("part", MAY_IMPORT)
+@pytest.mark.parametrize("part", sorted(MAY_IMPORT))
 def test_a_part_imports_only_from_where_its_arrows_point(part):
     for path in [*(PACKAGE / part).rglob("*.py"), *PACKAGE.glob(f"{part}.py")]:
         for module in imported_modules(path):
