@@ -66,6 +66,13 @@ SCRIPTS = [
     Script("task_encoders.py", "How fast are the task models' other layers trained, against AllenNLP's?"),
     Script("decoding.py", "How fast is Viterbi decoding in batches, against AllenNLP's?", {"": 5.0}, unit="sentences"),
     Script(
+        "converted_archive.py",
+        "How much faster are the predictions of an archive of AllenNLP's that was converted?",
+        {"": 2.0},
+        "Sentences a second, from tokens to tags.",
+        unit="sentences",
+    ),
+    Script(
         "start.py",
         "How long does a program take to start?",
         {"first vector": 0.67, "allennlp": 0.9},

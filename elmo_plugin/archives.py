@@ -6,8 +6,9 @@ whatever opens an archive, AllenNLP's own `predict` and `evaluate` included, goe
 
 - members are plain files and folders inside the archive, and neither their number nor their total size is excessive;
 - config.json is plain JSON, and the classes it names are registered ones;
-- while the model is built, nothing outside the archive is fetched or read. A biLM's two files are the exception: they
-  hold numbers only, and archives trained by AllenNLP's own ELMo need them.
+- while the model is built, nothing outside the archive is fetched or read. A biLM's two files are the exception, local
+  ones and those at the published addresses: they hold numbers only, and archives trained by AllenNLP's own ELMo need
+  them.
 
 Weights are read by torch's `weights_only` loader, which runs nothing. What the user's own overrides name is trusted;
 ELMO_TRUST_ARCHIVES=1 turns off the checks of config.json, for one's own archives.
@@ -161,14 +162,22 @@ def check_reachable(path: PathOrName) -> None:
     if opening is None or str(path) in opening.trusted:
         return
     text = str(path)
-    if "://" not in text and (
-        opening.folder in [*Path(text).resolve().parents, Path(text).resolve()] or _is_bilm(text)
-    ):
+    if "://" in text:
+        is_harmless = _is_published_bilm(text)
+    else:
+        is_harmless = opening.folder in [*Path(text).resolve().parents, Path(text).resolve()] or _is_bilm(text)
+    if is_harmless:
         return
     raise ArchiveError(
         f"The archive {opening.archive} was refused: its {CONFIG_NAME} refers to {text!r}, outside the archive. "
         f"{_REMEDY} Or name a file of yours instead with --overrides."
     )
+
+
+def _is_published_bilm(address: str) -> bool:
+    from elmo_plugin.bilm.pretrained import PUBLISHED_ADDRESSES  # not above: what it imports, imports this
+
+    return address.startswith(PUBLISHED_ADDRESSES) and address.endswith((".json", ".hdf5"))
 
 
 def _is_bilm(path: str) -> bool:

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple, Union
@@ -13,6 +14,7 @@ from elmo_plugin.errors import ConfigurationError
 PathOrStr = Union[str, "os.PathLike[str]"]
 
 GZIP_MAGIC = b"\x1f\x8b"
+_OTHER_MAGIC = {"zip": rb"PK\x03\x04", "bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\x00", "7-zip": rb"7z\xbc\xaf"}
 _LINES_PER_PROGRESS_UPDATE = 4096
 
 
@@ -30,10 +32,18 @@ def read_lines(
 def numbered_lines(
     file_path: str, skip_blank: bool = True, encoding: Optional[str] = None
 ) -> Iterator[Tuple[int, str]]:
-    """The same lines, of a path or URL, with their numbers from 1. For `encoding` see `decoded_lines`."""
-    from allennlp.common.file_utils import cached_path  # takes seconds, and is already imported where data is read
+    """The same lines, of a path or URL, with their numbers from 1. For `encoding` see `decoded_lines`.
 
-    return _lines(str(cached_path(file_path)), file_path, skip_blank, lambda num_bytes: None, encoding)
+    A file inside of a zip or tar file is named as AllenNLP does it: `snli_1.0.zip!snli_1.0/snli_1.0_dev.txt`.
+    """
+    return _lines(_local_path(file_path), file_path, skip_blank, lambda num_bytes: None, encoding)
+
+
+def _local_path(file_path: str) -> str:
+    from allennlp.common.file_utils import cached_path  # takes seconds, and is there already where data is read
+
+    is_inside = "!" in file_path and not os.path.exists(file_path)
+    return str(cached_path(file_path, extract_archive=is_inside))
 
 
 def read_text(file_path: str, encoding: Optional[str] = None) -> str:
@@ -119,11 +129,16 @@ def unzipped(file: io.BufferedReader, name: str) -> BinaryIO:
     """The content of an open file, gzipped or not. The content decides, since a downloaded file has another name in the
     cache.
     """
-    if file.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] == GZIP_MAGIC:
+    start = file.peek(10)
+    if start.startswith(GZIP_MAGIC):
         # The wrapper finds the ends of lines in C; GzipFile's own readline takes a call in Python for each.
         return io.BufferedReader(gzip.GzipFile(fileobj=file))
     if name.endswith(".gz"):
         raise ConfigurationError(f"{name}:1: the name ends in .gz, but the file doesn't start as gzip data does")
+    for kind, magic in _OTHER_MAGIC.items():
+        if re.match(magic, start):
+            inside = f", or name the file inside of it for a reader, as {name}!FILE" if kind == "zip" else ""
+            raise ConfigurationError(f"{name}: this is a {kind} file, not text; unpack it first{inside}")
     return file
 
 

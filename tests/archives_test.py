@@ -198,6 +198,15 @@ def test_a_bilms_two_files_may_be_read(make_archive):
     assert load_archive(make_archive(model=with_elmo(), built=with_elmo())).model is not None
 
 
+@pytest.mark.parametrize("place", ["s3-us-west-2.amazonaws.com/allennlp", "allennlp.s3.amazonaws.com"])
+def test_published_bilms_may_be_fetched_and_nothing_else_from_there(tmp_path, place):
+    with archives.guarded("model.tar.gz", tmp_path, {}):
+        for name in ("options.json", "weights.hdf5"):
+            archives.check_reachable(f"https://{place}/models/elmo/2x1024_128_2048cnn_1xhighway/elmo_{name}")
+        with pytest.raises(ArchiveError, match="reaches outside of it"):
+            archives.check_reachable(f"https://{place}/models/elmo/model.tar.gz")
+
+
 def test_an_archive_inside_an_archives_config_is_refused(make_archive, tmp_path):
     inner = Path(make_archive()).rename(tmp_path / "inner.tar.gz")
     with pytest.raises(ArchiveError, match="inner.tar.gz"):

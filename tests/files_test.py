@@ -1,4 +1,7 @@
+import bz2
 import gzip
+import lzma
+import zipfile
 
 import pytest
 from allennlp.common.checks import ConfigurationError
@@ -71,6 +74,32 @@ def test_plain_text_that_is_named_gz_is_refused(tmp_path):
     path.write_text(TEXT)
     with pytest.raises(ConfigurationError, match="text.gz:1: the name ends in .gz"):
         list(read_lines(str(path)))
+
+
+@pytest.mark.parametrize(
+    "data, kind", [(b"PK\x03\x04...", "zip"), (bz2.compress(b"a"), "bzip2"), (lzma.compress(b"a"), "xz")]
+)
+def test_other_packed_files_are_refused_by_name(tmp_path, data, kind):
+    (tmp_path / "text").write_bytes(data)
+    with pytest.raises(ConfigurationError, match=f"text: this is a {kind} file, not text; unpack it first"):
+        list(read_lines(str(tmp_path / "text")))
+
+
+def test_text_that_begins_like_a_packed_file_is_text(tmp_path):
+    assert list(read_lines(write(tmp_path / "names.txt", "BZhivago PK\n"))) == ["BZhivago PK\n"]
+
+
+def test_a_file_inside_of_a_zip_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("allennlp.common.file_utils.CACHE_DIRECTORY", str(tmp_path / "cache"))
+    with zipfile.ZipFile(tmp_path / "trees.zip", "w") as archive:
+        archive.writestr("trees/dev.txt", TEXT)
+    assert read_text(f"{tmp_path}/trees.zip!trees/dev.txt") == TEXT
+    with pytest.raises(FileNotFoundError, match="trees/gone.txt"):
+        read_text(f"{tmp_path}/trees.zip!trees/gone.txt")
+
+
+def test_a_name_may_have_an_exclamation_mark(tmp_path):
+    assert read_text(write(tmp_path / "go!.txt", TEXT)) == TEXT
 
 
 def test_progress_adds_up_to_the_size_of_the_file(tmp_path):

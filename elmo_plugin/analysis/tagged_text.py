@@ -18,6 +18,7 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.corpora import split_columns, unescape
 from elmo_plugin.files import numbered_lines
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,6 @@ _NUM_COLUMNS = 10
 _SUFFIXES = {".conllu": "conllu", ".pos": "treebank"}
 _CLOSING_TAGS = ("''", ")", "-RRB-")
 _NUM_LINES_TO_TELL = 100
-_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 class TaggedSentence(NamedTuple):
@@ -141,10 +141,10 @@ def _read_tagged_lines(path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[
     separator = ""
     for number, line in lines:
         sentence = TaggedSentence([], [])
-        for token in line.split():
+        for token in split_columns(line):
             separator = separator or _separator(token, path, number)
             word, tag = _split(token, separator, path, number)
-            sentence.tokens.append(_plain(word))
+            sentence.tokens.append(unescape(word))
             sentence.tags.append(tag)
         if sentence.tokens:
             yield sentence
@@ -160,7 +160,7 @@ def _read_treebank(path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[Tagg
             sentence = TaggedSentence([], [])
         if is_rule or line.startswith("*x*"):  # the latter frames a copyright notice
             continue
-        for token in line.split():
+        for token in split_columns(line):
             if token in ("[", "]"):
                 continue
             word, tags = _split(token, "/", path, number)
@@ -169,7 +169,7 @@ def _read_treebank(path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[Tagg
                 sentence = TaggedSentence([], [])
             tag = tags.split("|")[0] or tags
             num_ambiguous += tag != tags
-            sentence.tokens.append(_plain(word))
+            sentence.tokens.append(unescape(word))
             sentence.tags.append(tag)
     if sentence.tokens:
         yield sentence
@@ -196,10 +196,6 @@ def _separator(token: str, path: str, number: int) -> str:
             "Then give its format"
         )
     return separator
-
-
-def _plain(word: str) -> str:
-    return _BRACKETS.get(word, word.replace("\\/", "/"))
 
 
 class MajorityTags(NamedTuple):

@@ -4,6 +4,7 @@ AllenNLP's `elmo_token_embedder` keeps the biLM's weights in the archive too, in
 the published layout, read from there like any published biLM, and put back under this plugin's names.
 """
 
+import glob
 import json
 import re
 import tempfile
@@ -65,14 +66,20 @@ def convert(old_archive: str, new_archive: str, options_file: Optional[str] = No
             records[json.dumps(files, sort_keys=True)] = options.to_json()
             embedder.config.clear()
             embedder.config.update(new_config)
-        _check_nothing_is_left(old_archive, config, state)
+        _check_nothing_is_left(old_archive, state)
         _rename_indexers(config)
         (run / "config.json").write_text(json.dumps(config, indent=4), encoding="utf-8")
         (run / "vocabulary" / RECORD_NAME).write_text(json.dumps(records), encoding="utf-8")
         torch.save(state, run / "best.th")
         with replacing(Path(new_archive)) as temporary:
-            archival.archive_model(folder, weights="best.th", archive_path=str(temporary))
+            archival.archive_model(folder, "best.th", str(temporary), include_in_archive=_other_members(run))
             archival.load_archive(str(temporary))  # an archive that can't be opened isn't written
+
+
+def _other_members(run: Path) -> List[str]:
+    """What a training's `include_in_archive` has put beside the parts that every archive has."""
+    of_every_archive = ("config.json", "meta.json", "vocabulary", "weights.th", "best.th")
+    return sorted(glob.escape(path.name) for path in run.iterdir() if path.name not in of_every_archive)
 
 
 # ---- Config ----
@@ -82,6 +89,7 @@ def _find_embedders(archive: str, config: Any, state: State) -> List[_Embedder]:
     configs = list(_nodes_of_type(config, OLD_TYPE))
     prefixes = [key.removesuffix(_BILM_KEY) for key in state if key.endswith(_BILM_KEY)]
     if not configs:
+        _check_nothing_is_left(archive, state)
         raise ConfigurationError(f"{archive} has no token embedder of type {OLD_TYPE}: there is nothing to convert")
     embedders = []
     for name, node in configs:
@@ -130,14 +138,15 @@ def _rename_indexers(config: Any) -> None:
     for _, node in _nodes_of_type(config, OLD_INDEXER):
         if not node.get("tokens_to_add"):
             node["type"] = NEW_INDEXER
+            node.pop("namespace", None)  # which AllenNLP's has, and which means nothing
 
 
-def _check_nothing_is_left(archive: str, config: Any, state: State) -> None:
+def _check_nothing_is_left(archive: str, state: State) -> None:
     left = [key for key in state if "_elmo_lstm." in key or "scalar_mix_0." in key]
     if left:
         raise ConfigurationError(
-            f"{archive} can't be converted: beside token embedders of type {OLD_TYPE} it has AllenNLP's ELMo elsewhere "
-            f"({left[0]})"
+            f"{archive} can't be converted: AllenNLP's ELMo is elsewhere in it than in token embedders of type "
+            f"{OLD_TYPE} ({left[0]}). It can be used as it is"
         )
 
 

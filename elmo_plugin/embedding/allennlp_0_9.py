@@ -8,8 +8,8 @@ alone, so that a script gives the same vectors twice. 0.9 carried the LSTM's sta
 `ElmoEmbedder(..., stateful=True)` still does. And a batch of long sequences is run in parts, so that memory stays flat.
 """
 
-from types import SimpleNamespace
-from typing import Dict, List, Tuple, Union
+import warnings
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy
 import torch
@@ -59,12 +59,24 @@ class ElmoEmbedder(embedder_api.ElmoEmbedder):
         self.indexer = ELMoTokenCharactersIndexer()
         self.elmo_bilm = _CallableBiLm(self.bilm)
 
-    def batch_to_embeddings(self, batch: List[List[str]]) -> Tuple[torch.Tensor, torch.Tensor]:
-        vectors, mask = super().batch_to_embeddings(batch)
+    def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> Tuple[torch.Tensor, torch.Tensor]:
+        vectors, mask = super().batch_to_embeddings([_tokens(sentence) for sentence in batch])
         return vectors, mask.long()
+
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE, look_ahead: int = 8
+    ) -> Iterator[numpy.ndarray]:
+        return super().embed_sentences(map(_tokens, sentences), batch_size, look_ahead)
 
     def _embed_together(self, batch: List[List[str]]) -> List[numpy.ndarray]:
         return [vectors if vectors.shape[1] else empty_embedding() for vectors in super()._embed_together(batch)]
+
+
+def _tokens(sentence: Sequence[str]) -> List[str]:
+    """As in 0.9 a sentence may be any sequence: a tuple, an array, and a protein's letters in one string."""
+    if isinstance(sentence, str) and " " in sentence:
+        warnings.warn("a sentence that is a string, not a list of tokens, is read letter by letter", stacklevel=3)
+    return list(sentence)
 
 
 class _CallableBiLm(torch.nn.Module):
@@ -73,8 +85,7 @@ class _CallableBiLm(torch.nn.Module):
     def __init__(self, bilm: BiLm) -> None:
         super().__init__()
         self.bilm = bilm
-        # Where scripts that pickle an embedder look for carried states, to move them to another device.
-        self._elmo_lstm = SimpleNamespace(_states=())
+        self._elmo_lstm = _Lstm(bilm)
 
     @property
     def num_layers(self) -> int:
@@ -86,3 +97,14 @@ class _CallableBiLm(torch.nn.Module):
     def forward(self, inputs: torch.Tensor) -> Dict[str, Union[torch.Tensor, List[torch.Tensor]]]:
         layers, mask = self.bilm(inputs)
         return {"activations": list(layers), "mask": mask.long()}
+
+
+class _Lstm:
+    """What scripts do with the LSTM inside: they move its carried states to another device, or drop them."""
+
+    def __init__(self, bilm: BiLm) -> None:
+        self._bilm = bilm
+        self._states: Sequence[torch.Tensor] = ()  # which go where they are needed by themselves
+
+    def reset_states(self, mask: Optional[torch.Tensor] = None) -> None:
+        self._bilm.reset_state()

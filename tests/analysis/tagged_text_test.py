@@ -83,6 +83,12 @@ def test_a_treebank_sentence_goes_on_to_its_full_stop_whatever_the_lines(tmp_pat
     assert sentences[0].tags == "DT NNP NNP , CD NNS JJ , `` VBD NN . ''".split()
 
 
+@pytest.mark.parametrize("name", ["a.pos", "a.txt"])
+def test_a_token_keeps_its_no_break_space_and_stars_lose_their_escapes(tmp_path, name):
+    (sentence,) = read_tagged(write(tmp_path / name, "2\xa01\\/2/CD \\*/SYM\u2028/SYM\n"))
+    assert sentence == TaggedSentence(["2\xa01/2", "*/SYM\u2028"], ["CD", "SYM"])
+
+
 def test_a_token_without_a_tag_in_a_treebank_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"a.pos:2: 'mill' isn't 'word/TAG'"):
         list(read_tagged(write(tmp_path / "a.pos", "[ The/DT\nmill ]\n")))

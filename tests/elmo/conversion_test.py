@@ -14,7 +14,8 @@ from allennlp.models.archival import load_archive
 from elmo_plugin.elmo import Elmo
 from elmo_plugin.elmo.conversion import convert
 
-READER = {"type": "sequence_tagging", "token_indexers": {"elmo": {"type": "elmo_characters"}}}
+INDEXER = {"type": "elmo_characters", "namespace": "elmo_characters", "token_min_padding_length": 2}
+READER = {"type": "sequence_tagging", "token_indexers": {"elmo": INDEXER}}
 SENTENCES = "the###DET mill###NOUN turns###VERB\nslowly###ADV\nthe###DET river###NOUN\n"
 
 
@@ -91,6 +92,22 @@ def test_the_new_archive_holds_this_plugins_elmo_and_needs_no_files(make_old_arc
     assert archive.config["dataset_reader"]["token_indexers"]["elmo"]["type"] == "elmo::characters"
 
 
+def test_what_else_an_archive_holds_comes_along(make_old_archive, tmp_path):
+    make_old_archive()
+    (tmp_path / "old" / "notes[1].txt").write_text("of the training")
+    old = archival.archive_model(tmp_path / "old", include_in_archive=["notes*"])
+    convert(old, str(tmp_path / "new.tar.gz"))
+    with archival.extracted_archive(tmp_path / "new.tar.gz") as folder:
+        assert Path(folder, "notes[1].txt").read_text() == "of the training"
+        assert not Path(folder, "best.th").exists()
+
+
+def test_elmo_outside_of_token_embedders_is_refused_by_name(make_old_archive, tmp_path):
+    archive = rewritten(make_old_archive(), tmp_path, type="embedding")
+    with pytest.raises(ConfigurationError, match="ELMo is elsewhere in it than .*token_embedder_elmo._elmo._elmo_lstm"):
+        convert(archive, str(tmp_path / "new.tar.gz"))
+
+
 def test_a_stateless_archive_gives_a_sentence_the_same_vectors_each_time(make_old_archive, tmp_path):
     convert(make_old_archive(), str(tmp_path / "new.tar.gz"), stateful=False)
     archive = load_archive(tmp_path / "new.tar.gz")
@@ -120,17 +137,22 @@ def rewritten(archive: str, tmp_path: Path, **changes) -> str:
 @pytest.mark.parametrize(
     "changes, complaint",
     [
-        ({"type": "elmo::token_embedder"}, "no token embedder of type elmo_token_embedder"),
         ({"vocab_to_cache": ["mill"]}, "'elmo' has vocab_to_cache"),
         ({"options_file": "gone.json"}, "gone.json is needed for its sizes.*--options-file"),
     ],
-    ids=["nothing", "cached words", "no options"],
+    ids=["cached words", "no options"],
 )
 def test_what_cannot_be_converted_is_refused(make_old_archive, tmp_path, changes, complaint):
     archive = rewritten(make_old_archive(), tmp_path, **changes)
     with pytest.raises(ConfigurationError, match=complaint):
         convert(archive, str(tmp_path / "new.tar.gz"))
     assert not (tmp_path / "new.tar.gz").exists()
+
+
+def test_an_archive_without_elmo_has_nothing_to_convert(make_old_archive, tmp_path):
+    convert(make_old_archive(), str(tmp_path / "new.tar.gz"))
+    with pytest.raises(ConfigurationError, match="no token embedder of type elmo_token_embedder"):
+        convert(str(tmp_path / "new.tar.gz"), str(tmp_path / "newer.tar.gz"))
 
 
 def test_the_command_writes_the_archive_and_overwrites_nothing(make_old_archive, tmp_path, monkeypatch, capsys):

@@ -84,6 +84,21 @@ def test_a_batch_of_proteins_is_a_list_of_arrays_and_repeats(embedder):
         numpy.testing.assert_allclose(vectors, embedder.embed_sentence(list(protein)), atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [str, tuple, lambda text: numpy.array(list(text))], ids=["str", "tuple", "array"])
+def test_a_sentence_may_be_any_sequence_as_it_could_be_in_0_9(embedder, make):
+    expected = embedder.embed_batch([list(protein) for protein in PROTEINS])
+    given = [make(protein) for protein in PROTEINS]
+    numpy.testing.assert_allclose(embedder.embed_sentence(given[0]), expected[0], atol=1e-6)
+    for vectors, other in zip(embedder.embed_batch(given), expected, strict=True):
+        numpy.testing.assert_allclose(vectors, other, atol=1e-6)
+    assert embedder.batch_to_embeddings(given)[1].sum() == sum(map(len, PROTEINS))
+
+
+def test_a_string_of_several_words_is_read_letter_by_letter_with_a_warning(embedder):
+    with pytest.warns(UserWarning, match="letter by letter"):
+        assert embedder.embed_sentence("I ate").shape == (3, 5, 16)
+
+
 def test_sentences_come_from_a_generator(embedder):
     vectors = embedder.embed_sentences([list(protein) for protein in PROTEINS], 2)
     assert next(vectors).shape == (3, 10, 16)
@@ -111,6 +126,8 @@ def test_carried_states_are_by_choice(embedder, bilm_files):
     for _ in range(2):
         expected = torch.stack(reference(batch_to_ids([sentence]))["activations"])[:, 0, 1:-1].detach().numpy()
         numpy.testing.assert_allclose(stateful.embed_sentence(sentence), expected, atol=1e-5)
+    stateful.elmo_bilm._elmo_lstm.reset_states()
+    numpy.testing.assert_allclose(stateful.embed_sentence(sentence), embedder.embed_sentence(sentence), atol=1e-6)
 
 
 def test_the_bilm_is_called_as_allennlps_own(embedder, bilm_files):

@@ -1,9 +1,11 @@
 """Word vectors in the experiments: whatever a file has is found at test time, from the archive alone."""
 
+import json
 import shutil
 
 import pytest
 import torch
+from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.commands.train import train_model, train_model_from_file
 from allennlp.common import Params
 from allennlp.data import Batch
@@ -72,3 +74,20 @@ def test_an_archive_and_an_ensemble_of_two_know_words_that_training_did_not_have
     assert torch.equal(vectors_of(ensemble, "Ada", "Xanadu", "1,984"), expected)
     # The two have one and the same table.
     assert len(list((tmp_path / "ensemble" / "vocabulary" / ".word_vectors").iterdir())) == 2
+
+
+def test_an_archive_of_earlier_configs_is_evaluated_as_before(vectors_file, tmp_path):
+    """Those had AllenNLP's indexer, embedding and trainer in the place of the plugin's."""
+    config = Params.from_file("fixtures/ner/baseline.jsonnet").as_dict(quiet=True)
+    config["dataset_reader"]["token_indexers"]["tokens"] = {"type": "single_id", "lowercase_tokens": True}
+    embedder = {"type": "embedding", "embedding_dim": 4, "pretrained_file": str(vectors_file), "trainable": False}
+    config["model"]["text_embedder"]["words"]["token_embedders"]["tokens"] = embedder
+    config["trainer"] = {"optimizer": "adam", "num_epochs": 1, "checkpointer": {"type": "elmo::atomic"}}
+    with logging_as_before():
+        train_model(Params(config), str(tmp_path / "run"))
+    vectors_file.unlink()
+    metrics = evaluate_from_archive(tmp_path / "run" / "model.tar.gz", "fixtures/data/ner/dev.txt")
+    expected = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["f1"] == expected["best_validation_f1"]
+    assert metrics["loss"] == pytest.approx(expected["best_validation_loss"], rel=1e-5)
+    assert torch.equal(vectors_of(load_archive(tmp_path / "run" / "model.tar.gz"), "Ada")[0], torch.arange(1.0, 5))

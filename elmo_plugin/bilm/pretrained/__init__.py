@@ -10,6 +10,8 @@ SHIPPED_LANGUAGE_MODEL = "wiki-base"
 """The one of them that comes with its softmax, so that it names words."""
 
 _PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
+PUBLISHED_ADDRESSES = (f"{_PUBLISHED}/", "https://allennlp.s3.amazonaws.com/models/elmo/")
+"""How addresses of the published biLMs begin: two names of one place."""
 
 
 class BiLmFiles(NamedTuple):

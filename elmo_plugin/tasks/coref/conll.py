@@ -17,8 +17,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.corpora import split_columns
 from elmo_plugin.files import numbered_lines
-from elmo_plugin.tasks.common.columns import split_columns
 
 NO_SPEAKER = "-"
 NO_MENTION = ("-", "_", "*")

@@ -10,8 +10,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.corpora import split_columns
 from elmo_plugin.files import numbered_lines
-from elmo_plugin.tasks.common.columns import split_columns
 from elmo_plugin.tasks.common.spans import OUTSIDE, Span, chunks, irregular_tags, tags_to_spans
 
 logger = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenize
 from allennlp.data.fields import Field, MetadataField, TextField
 from allennlp.data.token_indexers import SingleIdTokenIndexer
 
+from elmo_plugin.corpora import split_columns
 from elmo_plugin.files import check_encoding, numbered_lines, parse_json
 from elmo_plugin.tasks.common.labels import KnownLabelField
 from elmo_plugin.text.tokenizer import RuleBasedTokenizer
@@ -212,4 +213,4 @@ def _format_by_name(file_path: str) -> str:
 def _leaves(parse: str) -> List[str]:
     """The words of a binary parse such as `( ( A dog ) runs )`, where the text's brackets are -LRB- and -RRB-."""
     brackets = {"-LRB-": "(", "-RRB-": ")"}
-    return [brackets.get(piece, piece) for piece in parse.split() if piece not in ("(", ")")]
+    return [brackets.get(piece, piece) for piece in split_columns(parse) if piece not in ("(", ")")]

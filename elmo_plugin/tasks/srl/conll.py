@@ -7,8 +7,8 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.corpora import split_columns
 from elmo_plugin.files import numbered_lines
-from elmo_plugin.tasks.common.columns import split_columns
 from elmo_plugin.tasks.common.conll2012 import find_files
 from elmo_plugin.tasks.common.spans import Span, spans_to_tags
 

@@ -3,12 +3,12 @@
 import re
 from typing import List, NamedTuple, Optional
 
+from elmo_plugin.corpora import unescape
+
 LABELS = "01234"
 
 # ASCII white space only: the treebank has a no-break space inside tokens such as "2 1/2".
 _PIECE = re.compile(r"[()]|[^() \t\n\r\f\v]+")
-
-_ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 class Phrase(NamedTuple):
@@ -38,11 +38,6 @@ def parse_tree(text: str) -> Tree:
         except ValueError as error:
             raise ValueError(f"column {match.start() + 1}: {error}") from None
     return builder.finish()
-
-
-def unescape(token: str) -> str:
-    """A token as it is written in plain text: `(` for `-LRB-`, `and/or` for `and\\/or`."""
-    return _ESCAPED.get(token) or re.sub(r"\\([/*])", r"\1", token)
 
 
 class _Node:
