@@ -80,8 +80,9 @@ class WordVectors(Embedding):
 
     Words in the vocabulary have a row of the parameter `weight`, which starts as the file's vector and is trained if
     `trainable`. Other words, as `elmo::words` indexes them, have the file's vector as it is, rounded to half precision;
-    if the file doesn't have them either, they are unknown. In training all words outside the vocabulary are unknown, so
-    that there are examples to learn the unknown word's vector from.
+    if the file doesn't have them either, they all are the one unknown word, where `--extend-vocab` would draw a vector
+    for each. In training all words outside the vocabulary are unknown, so that there are examples to learn the unknown
+    word's vector from.
 
     embedding_dim: the number of dimensions, which the file must have.
     pretrained_file: the vectors; see vectors_file.py. Without it they start at random, and only the vocabulary's exist.
