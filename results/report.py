@@ -18,7 +18,9 @@ from results.tasks import TASKS, budget_of, data_folder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PLOTS = Path("results/plots")
+# Where each setting's report and its plots go.
+REPORTS = {"quick": Path("RESULTS.md"), "full": Path("RESULTS_FULL.md")}
+PLOTS = {"quick": Path("results/plots"), "full": Path("results/plots/full")}
 MISSING = "–"
 PAIR = ("baseline", "elmo")
 HOW_LONG = {
@@ -47,6 +49,7 @@ class Report:
     def __init__(self, setting: str, runs: Runs, folder: Path) -> None:
         self._setting = setting
         self._folder = folder
+        self._plots = PLOTS[setting]
         self._sizes_file = runs.folder / "sizes.json"
         data = data_folder()
         self._found: Dict[Place, Run] = {}
@@ -316,8 +319,8 @@ class Report:
         """What the biLM's layers know, by the analyses that train no task."""
         for name, outcome in self._probes.items():
             if outcome is not None:
-                path = PLOTS / f"{name}.png"
-                (self._folder / PLOTS).mkdir(parents=True, exist_ok=True)
+                path = self._plots / f"{name}.png"
+                (self._folder / self._plots).mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(outcome.plot, self._folder / path)
                 probe, table = probes.PROBES[name], outcome.table.read_text(encoding="utf-8").rstrip()
                 yield f"## {probe.title}\n\n{probe.remark}\n\n```\n{table}\n```\n\n![{probe.title}]({path})"
@@ -363,7 +366,7 @@ class Report:
         )
 
     def _plot(self, name: str, draw: Callable[["Figure"], None], title: str) -> str:
-        path = PLOTS / f"{name}.png"
+        path = self._plots / f"{name}.png"
         write_plot(draw, self._folder / path)
         return f"![{title}]({path})"
 

@@ -30,7 +30,7 @@ EXAMPLES = """examples:
   python results/run.py --setting quick --parts tasks --tasks ner sst --variants baseline
   python results/run.py --setting quick --parts probes                           # word senses, parts of speech
   python results/run.py --setting quick --list                                   # what is done and what isn't
-  python results/run.py --setting quick --report-only                            # RESULTS.md from what is done
+  python results/run.py --setting full --report-only                             # the report from what is done
 """
 
 
@@ -45,7 +45,8 @@ def parse_arguments(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--variants", nargs="+", metavar="NAME", help="which configs, such as baseline, top_layer_only")
     parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="which of the setting's seeds")
     parser.add_argument("--runs", default="runs/results", metavar="DIR", help="where the trainings are kept")
-    parser.add_argument("--output", default="RESULTS.md", metavar="FILE", help="the report; plots go to results/plots")
+    reports = ", ".join(f"{path} for {setting}" for setting, path in report.REPORTS.items())
+    parser.add_argument("--output", metavar="FILE", help=f"the report, {reports} by default; plots go to results/plots")
     parser.add_argument("--list", action="store_true", help="only say what is done and what isn't")
     parser.add_argument("--report-only", action="store_true", help="only write the report, from what is done")
     return parser.parse_args(arguments)
@@ -99,7 +100,7 @@ def main(arguments: List[str]) -> int:
         list_cells(chosen(options), runs)
         return 0
     failures = {} if options.report_only else train(options, runs)
-    report.write(Path(options.output), options.setting, runs)
+    report.write(Path(options.output or report.REPORTS[options.setting]), options.setting, runs)
     if failures:
         print(f"not trained: {', '.join(failures)}", file=sys.stderr)
     return 1 if failures else 0
