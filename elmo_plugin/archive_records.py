@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from elmo_plugin.files import replacing
+from elmo_plugin.files import read_json, replacing
 
 # In order of preference: an archive's, a run's best, a run's checkpoint.
 _SAVED_WEIGHTS = ("weights.th", "best.th", "model_state_e*_b*.th")
@@ -19,10 +19,10 @@ def saved_weights(folder: Path) -> Optional[Path]:
     return next((path for pattern in _SAVED_WEIGHTS for path in sorted(folder.glob(pattern))), None)
 
 
-def read_record(folder: Path, name: str) -> Any:
-    """The record `name` of a run's folder or an unpacked archive; an empty one if there is none."""
+def read_record(folder: Path, name: str, kind: type = dict) -> Any:
+    """The record `name` of a run's folder or an unpacked archive; an empty one of its `kind` if there is none."""
     path = folder / "vocabulary" / name
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return read_json(path, "get the archive again, or train again", kind) if path.is_file() else kind()
 
 
 def write_record(folder: Path, name: str, record: Any) -> None:

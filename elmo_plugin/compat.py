@@ -16,24 +16,29 @@ import os
 import pickle
 import sys
 import tarfile
+from collections import deque
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Union
 
 import cached_path
 import numpy
 import torch
-from allennlp.common import Registrable, checks, file_utils, params, registrable
+from allennlp.commands import predict
+from allennlp.common import Registrable, cached_transformers, checks, file_utils, params, registrable
 from allennlp.common import util as common_util
 from allennlp.common.checks import ConfigurationError
 from allennlp.models import archival
 from allennlp.models.model import Model
 from allennlp.modules.seq2vec_encoders import cnn_encoder
+from allennlp.nn import initializers
 from allennlp.nn.parallel import ddp_accelerator
+from allennlp.predictors import Predictor
 from allennlp.training import gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import pytorch_lr_schedulers
 from allennlp.training.moving_average import ExponentialMovingAverage, MovingAverage
 
 from elmo_plugin import archives, settings
+from elmo_plugin.files import numbered_lines
 
 logger = logging.getLogger(__name__)
 
@@ -361,10 +366,31 @@ def archives_from_strangers() -> None:
         archives.check_reachable(url_or_filename)
         return fetch(url_or_filename, *args, **kwargs)
 
+    for function in (cached_transformers.get, cached_transformers.get_tokenizer):
+        _replace_everywhere(function, _checking_first(archives.check_reachable, function))
+    get_spacy_model = _checking_first(archives.check_spacy_model, common_util.get_spacy_model)
+    _replace_everywhere(common_util.get_spacy_model, get_spacy_model)
+    pretrained = initializers.PretrainedModelInitializer
+    pretrained.__init__ = _checking_first(  # type: ignore[method-assign]
+        lambda initializer, path: archives.check_reachable(path), pretrained.__init__
+    )
     find = classmethod(_wrapping(resolve, resolve_class_name))
     Registrable.resolve_class_name = find  # type: ignore[method-assign, assignment]
     # AllenNLP reaches the library through this name; the library itself stays as it is.
     file_utils._cached_path = SimpleNamespace(**{**vars(cached_path), "cached_path": fetch_if_allowed})
+
+
+def _checking_first(check: Callable, function: Callable) -> Callable:
+    """The function, after a check of its first arguments, which may be given by name."""
+    num_checked = len(inspect.signature(check).parameters)
+
+    @functools.wraps(function)
+    def checked(*args, **kwargs):
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        check(*list(bound.arguments.values())[:num_checked])
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def _wrapping(original: Callable, replacement: Callable) -> Callable:
@@ -385,6 +411,48 @@ def cached_archive_extraction() -> None:
         tar_file.extraction_filter = tarfile.data_filter  # read by the extractall() that follows
 
     _replace_everywhere(original, check_tarfile, package="cached_path")
+
+
+# ---- Predicting ----
+
+
+@_repair(lambda: True)
+def places_in_predictors_input() -> None:
+    """`allennlp predict` doesn't say which line of its input isn't JSON, or isn't what the predictor takes, in
+    AllenNLP 2.10.1.
+    """
+    manager = predict._PredictManager
+    read, answer = manager._get_json_data, manager._predict_json
+
+    @functools.wraps(read)
+    def _get_json_data(self):
+        self.line_numbers = deque(maxlen=self._batch_size)
+        lines = enumerate(sys.stdin, start=1) if self._input_file == "-" else numbered_lines(self._input_file)
+        for number, line in lines:
+            if not line.isspace():
+                self.line_numbers.append(number)
+                yield _json_of_line(self._predictor, line, f"{self._input_file}:{number}")
+
+    @functools.wraps(answer)
+    def _predict_json(self, batch_data):
+        try:
+            yield from answer(self, batch_data)
+        except (ValueError, ConfigurationError) as error:
+            first, last = self.line_numbers[-len(batch_data)], self.line_numbers[-1]
+            place = f"{self._input_file}:{first}" + (f"-{last}" if last > first else "")
+            raise ConfigurationError(f"{place}: {error}") from error
+
+    manager._get_json_data, manager._predict_json = _get_json_data, _predict_json  # type: ignore[method-assign]
+
+
+def _json_of_line(predictor: Predictor, line: str, place: str) -> Dict[str, Any]:
+    try:
+        content = predictor.load_line(line)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{place}: not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{place}: expected a JSON object, got {line.strip()[:100]}")
+    return content
 
 
 # ---- Plugins ----

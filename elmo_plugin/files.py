@@ -1,5 +1,6 @@
 """Files in and out: text that may be gzipped, read line by line; and output that appears only when it is complete."""
 
+import functools
 import gzip
 import io
 import json
@@ -16,6 +17,10 @@ PathOrStr = Union[str, "os.PathLike[str]"]
 GZIP_MAGIC = b"\x1f\x8b"
 _OTHER_MAGIC = {"zip": rb"PK\x03\x04", "bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\x00", "7-zip": rb"7z\xbc\xaf"}
 _LINES_PER_PROGRESS_UPDATE = 4096
+# A line is held whole, and so is what becomes of it, which may take ten times as much. The text8 corpus is one line of
+# 100 MB; a file that is JSON as a whole is often one line, too.
+MAX_LINE_BYTES = 2**28
+MAX_TEXT_BYTES = 2**30
 
 
 def read_lines(
@@ -48,7 +53,16 @@ def _local_path(file_path: str) -> str:
 
 def read_text(file_path: str, encoding: Optional[str] = None) -> str:
     """The whole of a plain or gzipped file, a path or URL."""
-    return "".join(line for _, line in numbered_lines(file_path, skip_blank=False, encoding=encoding))
+    from allennlp.common.file_utils import cached_path
+
+    path = str(cached_path(file_path))
+    lines, num_characters = [], 0
+    for number, line in _lines(path, file_path, False, lambda num_bytes: None, encoding, MAX_TEXT_BYTES):
+        lines.append(line)
+        num_characters += len(line)
+        if num_characters > MAX_TEXT_BYTES:
+            raise _too_long(file_path, number, "MAX_TEXT_BYTES", MAX_TEXT_BYTES)
+    return "".join(lines)
 
 
 def parse_json(text: str, place: str) -> Any:
@@ -70,6 +84,17 @@ def strings_in(value: Any, except_key: Optional[str] = None) -> Iterator[str]:
                 yield from strings_in(item, except_key)
 
 
+def read_json(path: PathOrStr, remedy: str, kind: type = dict) -> Any:
+    """The JSON object, or what `kind` says, in a file that this project wrote. `remedy` is for the error."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(content, kind):
+            raise ValueError(f"a {type(content).__name__} where a {kind.__name__} was expected")
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{path} isn't JSON as expected ({error}); {remedy}") from error
+    return content
+
+
 def check_encoding(encoding: str) -> None:
     """Refuses what Python doesn't know, and encodings whose lines don't end with the byte of a newline."""
     try:
@@ -84,13 +109,18 @@ def check_encoding(encoding: str) -> None:
 
 
 def _lines(
-    path: str, name: str, skip_blank: bool, advance: Callable[[int], Any], encoding: Optional[str] = None
+    path: str,
+    name: str,
+    skip_blank: bool,
+    advance: Callable[[int], Any],
+    encoding: Optional[str] = None,
+    max_bytes: Optional[int] = None,
 ) -> Iterator[Tuple[int, str]]:
     num_bytes_told = 0
     if os.path.isdir(path):
         raise ConfigurationError(f"{name} is a folder; expected a file")
     with open(path, "rb") as file:
-        for line_number, text in decoded_lines(file, name, encoding):
+        for line_number, text in decoded_lines(file, name, encoding, max_bytes):
             if line_number % _LINES_PER_PROGRESS_UPDATE == 0:
                 position = file.tell()
                 advance(position - num_bytes_told)
@@ -100,14 +130,21 @@ def _lines(
         advance(file.tell() - num_bytes_told)
 
 
-def decoded_lines(file: io.BufferedReader, name: str, encoding: Optional[str] = None) -> Iterator[Tuple[int, str]]:
+def decoded_lines(
+    file: io.BufferedReader, name: str, encoding: Optional[str] = None, max_bytes: Optional[int] = None
+) -> Iterator[Tuple[int, str]]:
     """The lines of an open file or pipe, gzipped or not, with their numbers from 1. `name` is for errors.
 
-    `encoding` is a reader's argument of that name; None is UTF-8 where there is no such argument.
+    `encoding` is a reader's argument of that name; None is UTF-8 where there is no such argument. A line of more than
+    `max_bytes`, by default MAX_LINE_BYTES, is refused.
     """
     line_number = 0
+    longest = MAX_LINE_BYTES if max_bytes is None else max_bytes
     try:
-        for line_number, line in enumerate(unzipped(file, name), start=1):
+        lines = iter(functools.partial(unzipped(file, name).readline, longest + 1), b"")
+        for line_number, line in enumerate(lines, start=1):
+            if len(line) > longest:
+                raise _too_long(name, line_number, "MAX_LINE_BYTES", longest)
             text = line.decode(encoding or "utf-8")
             yield line_number, text.removeprefix("\ufeff") if line_number == 1 else text
     except UnicodeDecodeError as error:
@@ -123,6 +160,13 @@ def decoded_lines(file: io.BufferedReader, name: str, encoding: Optional[str] = 
             f"{name}:{line_number + 1}: the gzip data is cut off or damaged here ({error}). "
             "Fetch or compress the file again."
         ) from error
+
+
+def _too_long(name: str, line_number: int, limit: str, num_bytes: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name}:{line_number}: more than {num_bytes:,} bytes would have to be held in memory here; break the text "
+        f"into lines or files, or raise elmo_plugin.files.{limit}"
+    )
 
 
 def unzipped(file: io.BufferedReader, name: str) -> BinaryIO:

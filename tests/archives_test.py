@@ -1,24 +1,38 @@
 """What an archive from a stranger may not do. Every payload here is harmless: at worst it leaves a file behind."""
 
+import gzip
 import io
 import json
 import os
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
+from allennlp.commands.evaluate import evaluate_from_archive
 from allennlp.common import Params
+from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.models import Model, archival
 from allennlp.models.archival import load_archive
+from allennlp.nn.initializers import Initializer
+from allennlp.predictors import Predictor
 
 from elmo_plugin import archives
+from elmo_plugin.analysis import layer_weights
 from elmo_plugin.archives import ArchiveError
+from elmo_plugin.bilm import BiLm
+from elmo_plugin.demo_page.task_models import open_tasks
+from elmo_plugin.elmo.conversion import convert
+from elmo_plugin.tasks.common.ensemble import Ensemble
+from elmo_plugin.text.vector_table import VectorTable
 
 ROOT = Path(__file__).resolve().parent.parent
 READER = {"type": "sequence_tagging"}
+NESTED = {"type": "simple", "batch_serializer": {"type": "payload.Payload"}}
 MODEL = {
     "type": "simple_tagger",
     "text_field_embedder": {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 4}}},
@@ -126,6 +140,55 @@ def test_too_many_members_are_refused(tmp_path, temporary_folder, monkeypatch):
         archives.unpack(archive, temporary_folder)
 
 
+def packed(path: Path, *blocks: bytes) -> Path:
+    """A gzipped tar file of headers that tarfile wouldn't write."""
+    path.write_bytes(gzip.compress(b"".join(blocks) + bytes(1024)))
+    return path
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_of_any_length_is_refused_before_it_is_read(tmp_path, kind):
+    header = member("long", kind)
+    header.size = 2**40
+    archive = packed(tmp_path / "model.tar.gz", header.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(ArchiveError, match=r"model\.tar\.gz was refused: its header 'long' has 1,099.* bytes"):
+        archives.unpack(archive, tmp_path)
+
+
+def test_files_with_holes_are_refused(tmp_path):
+    archive = packed(tmp_path / "model.tar.gz", member("weights.th", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(ArchiveError, match="its member 'weights.th' is a file with holes"):
+        archives.unpack(archive, tmp_path)
+
+
+def test_headers_without_end_are_told_by_name(tmp_path):
+    header = member("x", tarfile.GNUTYPE_LONGNAME)
+    header.size = 1
+    block = header.tobuf(tarfile.GNU_FORMAT) + b"y".ljust(512, b"\0")
+    with pytest.raises(ArchiveError, match=r"model\.tar\.gz"):
+        archives.unpack(packed(tmp_path / "model.tar.gz", block * 5000), tmp_path)
+
+
+def test_a_member_given_twice_is_checked_as_it_stays(tmp_path):
+    contents = (b"{}", b"local secret = importstr '/etc/passwd'; {}")
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        for content in contents:
+            info = tarfile.TarInfo("config.json")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    with pytest.raises(ArchiveError, match="config.json that isn't JSON"):
+        archives.unpack(tmp_path / "model.tar.gz", tmp_path)
+
+
+def test_members_that_are_not_asked_for_stay_packed_and_count_all_the_same(tmp_path, monkeypatch):
+    archive = tar_file(tmp_path / "model.tar.gz", member("weights.th"), member("vocabulary/tokens.txt"))
+    archives.unpack(archive, tmp_path / "unpacked", only=("weights.th",))
+    assert [path.name for path in (tmp_path / "unpacked").iterdir()] == ["weights.th"]
+    monkeypatch.setattr(archives, "MAX_BYTES", 10)
+    with pytest.raises(ArchiveError, match="would unpack to more than"):
+        archives.unpack(archive, tmp_path / "again", only=("weights.th",))
+
+
 @pytest.mark.parametrize("damage", ["cut", "text", "empty", "flipped"])
 def test_a_damaged_archive_is_told_by_name(make_archive, damage):
     path = Path(make_archive())
@@ -171,6 +234,52 @@ def test_classes_that_the_users_overrides_name_are_imported(make_archive, payloa
     with pytest.raises(ArchiveError, match="can't be opened"):  # it isn't an encoder
         load_archive(make_archive(), overrides={"model.encoder": {"type": "payload.Payload"}})
     assert payload.exists()
+
+
+@pytest.mark.parametrize(
+    "part", [{"data_loader": {"type": "payload.Payload"}}, {"data_loader": "payload.Payload"}, {"evaluation": NESTED}]
+)
+def test_what_is_built_after_the_archive_is_opened_is_not_imported_either(make_archive, payload, tmp_path, part):
+    config = {"dataset_reader": READER, "model": MODEL, "data_loader": {"batch_size": 1}, **part}
+    archive = make_archive(config=json.dumps(config))
+    with pytest.raises(ArchiveError, match="names 'payload.Payload', which isn't a registered class"):
+        evaluate_from_archive(archive, str(tmp_path / "data.txt"))
+    assert not payload.exists()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"tokenizer": {"type": "pretrained_transformer", "model_name": "someone/model"}},
+        {"tokenizer": {"type": "spacy", "language": "not_installed"}},
+    ],
+)
+def test_models_of_other_libraries_are_not_fetched(make_archive, part):
+    reader = {"type": "text_classification_json", **part}
+    with pytest.raises(ArchiveError, match="refers to '(someone/model|not_installed)', outside the archive"):
+        load_archive(make_archive(reader=reader))
+
+
+def test_weights_outside_the_archive_are_not_read(tmp_path):
+    torch.save({}, tmp_path / "other.th")
+    initializer = {"type": "pretrained", "weights_file_path": str(tmp_path / "other.th")}
+    with archives.guarded("model.tar.gz", tmp_path / "unpacked", {}):
+        with pytest.raises(ArchiveError, match="refers to '.*other.th', outside the archive"):
+            Initializer.from_params(Params(initializer))
+
+
+def test_what_a_reader_opens_later_is_checked_when_it_is_built(make_archive, tmp_path):
+    finder = {"type": "tagger", "archive_file": str(tmp_path / "tagger.tar.gz")}
+    reader = {"type": "elmo::srl", "predicate_finder": finder}
+    with pytest.raises(ArchiveError, match="refers to '.*tagger.tar.gz', outside the archive"):
+        load_archive(make_archive(reader=reader))
+
+
+@pytest.mark.parametrize("config", ["{} + {a: importstr '/etc/passwd'}", "[]"])
+def test_a_folder_is_checked_as_an_archive_is(tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(ArchiveError, match="config.json that isn't"):
+        load_archive(tmp_path)
 
 
 def test_a_config_is_json_and_not_jsonnet(make_archive, tmp_path):
@@ -232,14 +341,68 @@ class TouchesAFile:
 
 
 def test_weights_run_no_code(make_archive, tmp_path):
-    weights = io.BytesIO()
-    torch.save({"weight": TouchesAFile(tmp_path / "ran")}, weights)
     with pytest.raises(ArchiveError, match="its weights hold something other than tensors"):
-        load_archive(make_archive(**{"weights.th": weights.getvalue()}))
+        load_archive(make_archive(**{"weights.th": harmful(tmp_path / "ran")}))
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 cut"], ids=["empty", "garbage", "cut"])
+def harmful(path: Path) -> bytes:
+    weights = io.BytesIO()
+    torch.save({"weight": TouchesAFile(path)}, weights)
+    return weights.getvalue()
+
+
+@pytest.mark.parametrize(
+    "open_archive",
+    [
+        lambda archive: layer_weights.read_archive(archive),
+        lambda archive: convert(archive, f"{archive}.new"),
+        lambda archive: BiLm.load(archive),
+        lambda archive: open_tasks([archive]),
+        lambda archive: Ensemble.from_archives(Vocabulary(), [archive]),
+        lambda archive: evaluate_from_archive(archive, "data.txt"),
+        lambda archive: Predictor.from_path(archive),
+    ],
+    ids=["elmo-layers", "elmo-convert", "--bilm", "elmo-demo", "ensemble", "evaluate", "predict"],
+)
+def test_whatever_opens_an_archive_runs_none_of_its_code(make_archive, tmp_path, payload, open_archive):
+    in_weights = make_archive(**{"weights.th": harmful(tmp_path / "ran")})
+    with pytest.raises(ArchiveError, match="its weights hold something other than tensors"):
+        open_archive(in_weights)
+    assert not payload.exists()
+
+
+def test_a_word_vector_table_runs_no_code(tmp_path):
+    numpy.save(tmp_path / "00.index.npy", numpy.array([TouchesAFile(tmp_path / "ran")], dtype=object))
+    (tmp_path / "00.float16").write_bytes(bytes(12))
+    with pytest.raises(ConfigurationError, match="word vectors '00' .* are damaged"):
+        VectorTable.open(tmp_path, "00", 3)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_record_of_an_ensemble_writes_nothing_outside_its_folder(tmp_path):
+    (tmp_path / "run" / "vocabulary").mkdir(parents=True)
+    (tmp_path / "run" / "weights.th").touch()
+    record = [{"model": {"type": "elmo::ner"}, "files": {"../../../escaped": "text"}}]
+    (tmp_path / "run" / "vocabulary" / ".ensemble_members.json").write_text(json.dumps(record))
+    with pytest.raises(ConfigurationError, match="ensemble_members.json was refused: '../../../escaped'"):
+        Ensemble.from_archives(Vocabulary(), [], serialization_dir=str(tmp_path / "run"))
+
+
+def test_weights_that_unpack_to_more_than_they_are_refused(make_archive, tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("archive/data/0", bytes(2**21))
+    bomb = (tmp_path / "bomb.zip").read_bytes()
+    with pytest.raises(ArchiveError, match="its weights.th is compressed"):
+        load_archive(make_archive(**{"weights.th": bomb}))
+
+
+SPANNING = b"PK\x06\x07" + bytes(12) + (7).to_bytes(4, "little") + b"PK\x05\x06" + bytes(18)  # several disks
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"PK\x03\x04 cut", SPANNING], ids=["empty", "garbage", "cut", "spanning"]
+)
 def test_weights_that_are_none_are_told_by_the_archives_name(make_archive, content):
-    with pytest.raises(ArchiveError, match=r"model\.tar\.gz can't be opened"):
+    with pytest.raises(ArchiveError, match=r"model\.tar\.gz (can't be opened|has a weights.th that is damaged)"):
         load_archive(make_archive(**{"weights.th": content}))

@@ -14,6 +14,7 @@ import cached_path
 import numpy
 import pytest
 import torch
+from allennlp.commands.predict import _PredictManager
 from allennlp.common import Params, checks, params
 from allennlp.common import util as common_util
 from allennlp.common.checks import ConfigurationError
@@ -25,6 +26,7 @@ from allennlp.nn.initializers import PretrainedModelInitializer
 from allennlp.nn.parallel import ddp_accelerator
 from allennlp.nn.parallel.ddp_accelerator import DdpWrappedModel
 from allennlp.nn.util import min_value_of_dtype, read_state_dict
+from allennlp.predictors import Predictor
 from allennlp.training import Checkpointer, GradientDescentTrainer, Trainer, gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.learning_rate_schedulers.pytorch_lr_schedulers import ReduceOnPlateauLearningRateScheduler
@@ -602,3 +604,53 @@ def test_an_undecodable_environment_variable_is_left_out_and_others_stay(tmp_pat
 def test_a_misspelt_name_gets_a_suggestion_with_nltk_and_without():
     with pytest.raises(ConfigurationError, match="'elmo::nerr' is not a registered name.*did you mean 'elmo::ner'"):
         Model.by_name("elmo::nerr")
+
+
+# ---- Predicting ----
+
+
+class Shouter(Predictor):
+    """Takes {"text": "..."}."""
+
+    def __init__(self) -> None:
+        self.cuda_device = -1
+
+    def predict_json(self, inputs):
+        if "text" not in inputs:
+            raise ValueError(f"needs a text, got {inputs}")
+        return {"text": inputs["text"].upper()}
+
+    def predict_batch_json(self, inputs):
+        return [self.predict_json(each) for each in inputs]
+
+
+def predict(path: Path, content: str, batch_size: int = 1) -> None:
+    path.write_text(content)
+    _PredictManager(Shouter(), str(path), None, batch_size, True, False).run()
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ('{"text": "a"}\n\n{"text": \n', r"in.jsonl:3: not JSON"),
+        ('{"text": "a"}\n3\n', r"in.jsonl:2: expected a JSON object, got 3"),
+        ('{"text": "a"}\n\n{"words": "b"}\n', r"in.jsonl:3: needs a text, got"),
+        ("[" * 100_000, r"in.jsonl:1: not JSON"),
+    ],
+)
+def test_the_line_that_is_not_what_the_predictor_takes_is_named(tmp_path, content, message):
+    with pytest.raises(ConfigurationError, match=message):
+        predict(tmp_path / "in.jsonl", content)
+
+
+def test_of_a_batch_the_first_and_the_last_line_are_named(tmp_path):
+    with pytest.raises(ConfigurationError, match="in.jsonl:2-4: needs a text"):
+        predict(tmp_path / "in.jsonl", '\n{"text": "a"}\n\n{"words": "b"}\n{"text": "c"}\n', batch_size=2)
+
+
+def test_predictions_come_as_before(tmp_path, capsys):
+    predict(tmp_path / "in.jsonl", '{"text": "a"}\n\n{"text": "b"}\n', 2)
+    assert [line for line in capsys.readouterr().out.splitlines() if "prediction" in line] == [
+        'prediction:  {"text": "A"}',
+        'prediction:  {"text": "B"}',
+    ]

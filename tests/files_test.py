@@ -6,6 +6,7 @@ import zipfile
 import pytest
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin import files
 from elmo_plugin.files import check_encoding, numbered_lines, read_lines, read_text, replacing
 
 TEXT = "One sentence .\n\nAnother\u2028one .\n"
@@ -120,3 +121,32 @@ def test_a_replaced_file_appears_whole_or_not_at_all(tmp_path):
     with replacing(tmp_path / "out") as temporary:
         temporary.write_text("new")
     assert (tmp_path / "out").read_text() == "new"
+
+
+def test_a_line_without_end_is_refused_by_number_before_it_is_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 10)
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(b"123456789\n" + bytes(10**6)))
+    lines = files.read_lines(str(path))
+    assert next(lines) == "123456789\n"
+    with pytest.raises(ConfigurationError, match=r"text.gz:2: more than 10 bytes .*elmo_plugin.files.MAX_LINE_BYTES"):
+        next(lines)
+
+
+def test_a_file_that_is_read_whole_has_a_limit_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 3)
+    monkeypatch.setattr(files, "MAX_TEXT_BYTES", 10)
+    path = tmp_path / "data.json"
+    path.write_text("1234567\n1\n")
+    assert files.read_text(str(path)) == "1234567\n1\n"
+    path.write_text("1234567\n1234\n")
+    with pytest.raises(ConfigurationError, match="data.json:2: more than 10 bytes .*MAX_TEXT_BYTES"):
+        files.read_text(str(path))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", b"\xff", None, "[" * 100_000])
+def test_json_that_is_not_as_written_is_told_by_name_with_the_remedy(tmp_path, content):
+    path = tmp_path / "record.json"
+    path.mkdir() if content is None else path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigurationError, match=r"record.json isn't JSON as expected \(.*\); make it again"):
+        files.read_json(path, "make it again")

@@ -18,7 +18,7 @@ from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
 from elmo_plugin.analysis.runs import Cell, Config, Run, Runs, experiment_hash, overrides_from, seeded
 from elmo_plugin.analysis.tables import text_table
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
-from elmo_plugin.files import replacing
+from elmo_plugin.files import read_json, replacing
 from elmo_plugin.settings import value_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def measured_once(folder: Path, archive: str, config: Config) -> Perplexity:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(perplexity._asdict()) + "\n", encoding="utf-8")
-    return Perplexity(**json.loads(path.read_text(encoding="utf-8")))
+    return Perplexity(**read_json(path, "remove it to measure again"))
 
 
 def measure(archive: str, config: Config) -> Perplexity:

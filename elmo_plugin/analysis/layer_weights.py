@@ -4,14 +4,9 @@ Every mix of a model keeps `scalar_parameters.0`, `.1`, ... and `gamma`, here as
 archive's weights alone, so neither the model's code nor its biLM is needed.
 """
 
-import json
 import os
-import pickle
 import re
-import shutil
-import tarfile
 import tempfile
-import zipfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -21,6 +16,8 @@ from allennlp.common.file_utils import cached_path
 
 from elmo_plugin.analysis.analysis import Report
 from elmo_plugin.analysis.tables import text_table
+from elmo_plugin.archives import read_weights, unpack
+from elmo_plugin.files import read_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,28 +110,11 @@ def _read(archive_file: str) -> Tuple[Mapping[str, torch.Tensor], Mapping[str, A
     except FileNotFoundError as error:
         raise ConfigurationError(f"{archive_file}: no such archive") from error
     with _weights_and_config(path, archive_file) as (weight_file, config_file):
-        try:
-            # Mapped, so that only the few numbers that are needed are read from a large model.
-            is_mappable = zipfile.is_zipfile(weight_file)  # torch's format since 1.6
-            state = torch.load(weight_file, map_location="cpu", weights_only=True, mmap=is_mappable)
-        except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
-            raise ConfigurationError(f"{archive_file}: its {_WEIGHTS} can't be read ({str(error)[:200]})") from error
-        if not isinstance(state, Mapping):
-            raise ConfigurationError(f"{archive_file}: its {_WEIGHTS} holds a {type(state).__name__}, not parameters")
-        config = _read_config(config_file, archive_file)
-        # Copies of what is needed, since the file will be removed.
+        state = read_weights(archive_file, weight_file)
+        config = read_json(config_file, f"get {archive_file} again") if os.path.exists(config_file) else {}
+        # Copies of what is needed, since the file goes.
         kept = {key: value.clone() if value.numel() == 1 else torch.empty(0) for key, value in state.items()}
     return kept, config
-
-
-def _read_config(path: str, name: str) -> Mapping[str, Any]:
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        try:
-            return json.load(file)
-        except ValueError as error:
-            raise ConfigurationError(f"{name}: its {_CONFIG} isn't JSON ({error})") from error
 
 
 @contextmanager
@@ -148,18 +128,10 @@ def _weights_and_config(path: str, name: str) -> Iterator[Tuple[str, str]]:
         yield found, os.path.join(path, _CONFIG)
         return
     with tempfile.TemporaryDirectory() as folder:
-        paths = [os.path.join(folder, member) for member in (_WEIGHTS, _CONFIG)]
-        try:
-            with tarfile.open(path) as archive:
-                for member, target in zip((_WEIGHTS, _CONFIG), paths, strict=True):
-                    source = archive.extractfile(member)
-                    if source is None:
-                        raise KeyError(f"{member} isn't a file")
-                    with source, open(target, "wb") as file:
-                        shutil.copyfileobj(source, file)
-        except (tarfile.TarError, EOFError, KeyError) as error:
-            raise ConfigurationError(f"{name}: this isn't a model archive ({error})") from error
-        yield paths[0], paths[1]
+        unpack(path, folder, only=(_WEIGHTS, _CONFIG))
+        if not os.path.isfile(os.path.join(folder, _WEIGHTS)):
+            raise ConfigurationError(f"{name}: this isn't a model archive (it has no {_WEIGHTS})")
+        yield os.path.join(folder, _WEIGHTS), os.path.join(folder, _CONFIG)
 
 
 def report(mixes: Sequence[LayerWeights]) -> Report:

@@ -33,7 +33,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 
 from elmo_plugin.bilm.pretrained import PRETRAINED
-from elmo_plugin.files import replacing, strings_in
+from elmo_plugin.files import read_json, replacing, strings_in
 from elmo_plugin.settings import PREFIX
 
 Config = Dict[str, Any]
@@ -242,7 +242,7 @@ class Run:
 
     def metrics(self) -> Dict[str, float]:
         """All of the best epoch's validation metrics."""
-        metrics = _read_json(_epoch_files(self.folder / RUN_FOLDER)[self.best_epoch])
+        metrics = _read(_epoch_files(self.folder / RUN_FOLDER)[self.best_epoch])
         prefix = "validation_"
         return {name[len(prefix) :]: value for name, value in metrics.items() if name.startswith(prefix)}
 
@@ -256,30 +256,37 @@ class Run:
     @classmethod
     def read(cls, folder: Union[str, os.PathLike]) -> "Run":
         folder = Path(folder)
-        result = _read_json(folder / RESULT_FILE)
-        config = _read_json(folder / EXPERIMENT_FILE)
-        metric, larger_is_better = _validation_metric(config)
-        curve, last, seconds = [], {}, _Seconds()
+        result, config = _read(folder / RESULT_FILE), _read(folder / EXPERIMENT_FILE)
+        updates = _entry(result, "updates_per_epoch", int, folder / RESULT_FILE)
+        metric, larger_is_better = _validation_metric(config, folder / EXPERIMENT_FILE)
+        curve, last, seconds = [], None, _Seconds()
         for epoch, path in _epoch_files(folder / RUN_FOLDER).items():
-            last = _read_json(path)
-            if f"validation_{metric}" not in last:
-                raise ConfigurationError(f"{path} has no validation_{metric}, which is what {result['name']} validates")
-            curve.append(EpochResult(epoch, (epoch + 1) * result["updates_per_epoch"], last[f"validation_{metric}"]))
-            seconds.add(last["training_duration"])
-        if not curve:
+            metrics = _read(path)
+            value = _entry(metrics, f"validation_{metric}", (int, float), path)
+            curve.append(EpochResult(epoch, (epoch + 1) * updates, value))
+            seconds.add(_seconds(_entry(metrics, "training_duration", str, path), path))
+            last = path, metrics
+        if last is None:
             raise ConfigurationError(
                 f"{folder / RUN_FOLDER} has no metrics_epoch_*.json: remove {folder} to train again"
             )
         return cls(
-            result["name"],
+            _entry(result, "name", str, folder / RESULT_FILE),
             folder,
             metric,
             larger_is_better,
             tuple(curve),
-            last["best_epoch"],
+            _best_epoch(*last, curve),
             seconds.total,
             config,
         )
+
+
+def _best_epoch(path: Path, metrics: Dict[str, Any], curve: Sequence[EpochResult]) -> int:
+    best_epoch = _entry(metrics, "best_epoch", int, path)
+    if best_epoch not in (result.epoch for result in curve):
+        raise _damaged(path, f"best_epoch {best_epoch}, which has no metrics")
+    return best_epoch
 
 
 class _Seconds:
@@ -289,40 +296,48 @@ class _Seconds:
         self.total = 0.0
         self._previous = 0.0
 
-    def add(self, duration: str) -> None:
-        elapsed = _seconds(duration)
+    def add(self, elapsed: float) -> None:
         self.total += elapsed - self._previous if elapsed > self._previous else elapsed
         self._previous = elapsed
 
 
-def _seconds(duration: str) -> float:
+def _seconds(duration: str, path: Path) -> float:
     """`1 day, 2:03:04.5`, as `str(timedelta)` writes it, in seconds."""
-    matched = re.fullmatch(r"(?:(\d+) days?, )?(\d+):(\d+):(\d+(?:\.\d+)?)", duration)
+    matched = re.fullmatch(r"(?:(\d{1,6}) days?, )?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)", duration)
     if matched is None:
-        raise ConfigurationError(f"a training_duration has to look like 0:01:02.5, not {duration!r}")
+        raise _damaged(path, f"the training_duration {duration!r}, which has to look like 0:01:02.5")
     days, hours, minutes, seconds = matched.groups()
     return timedelta(
         days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=float(seconds)
     ).total_seconds()
 
 
-def _validation_metric(config: Config) -> Tuple[str, bool]:
-    metric = config["trainer"].get("validation_metric", "-loss")
+def _validation_metric(config: Config, path: Path) -> Tuple[str, bool]:
+    metric = _entry(config, "trainer", dict, path).get("validation_metric", "-loss")
     if isinstance(metric, list):  # AllenNLP adds them up; a table can show the first one
-        metric = metric[0]
+        metric = metric[0] if metric else None
+    if not isinstance(metric, str) or metric[:1] not in ("+", "-"):
+        raise _damaged(path, f"the validation_metric {metric!r}")
     return metric[1:], metric[0] == "+"
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    return read_json(path, "remove the folder to train again")
+
+
+def _entry(content: Dict[str, Any], key: str, kind: Any, path: Path) -> Any:
+    if not isinstance(content.get(key), kind):
+        raise _damaged(path, f"{content[key]!r} for {key}" if key in content else f"no {key}")
+    return content[key]
+
+
+def _damaged(path: Path, what: str) -> ConfigurationError:
+    return ConfigurationError(f"{path} has {what}; remove the folder to train again")
 
 
 def _epoch_files(folder: Path) -> Dict[int, Path]:
     files = {int(path.stem.rpartition("_")[2]): path for path in folder.glob("metrics_epoch_*.json")}
     return dict(sorted(files.items()))
-
-
-def _read_json(path: Path) -> Dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ConfigurationError(f"{path} isn't JSON ({error}); remove the folder to train again") from error
 
 
 # ---- Training ----

@@ -25,7 +25,7 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.embedding import ElmoEmbedder
-from elmo_plugin.files import PathOrStr, replacing
+from elmo_plugin.files import PathOrStr, read_json, replacing
 from elmo_plugin.progress import LOCK_NAME, Record, only_process
 
 VECTORS, SENTENCES, LENGTHS = "vectors.bin", "sentences.txt", "lengths.bin"
@@ -59,7 +59,7 @@ class TokenStore:
                 f"{self.folder} {'is not complete yet: name its text to continue' if begun else 'holds no index'}"
             )
         try:
-            self._open(_read_json(path))
+            self._open(read_json(path, "remove its folder and build it again"))
         except (KeyError, TypeError, ValueError, OSError, RecursionError) as error:
             raise ConfigurationError(
                 f"{path} doesn't go with {', '.join(FILES)} beside it, or one of them is damaged "
@@ -258,10 +258,3 @@ def _line(sentence: List[str]) -> str:
     if line.split() != sentence:
         raise ValueError(f"tokens can't hold white space: {sentence}")
     return line + "\n"
-
-
-def _read_json(path: Path) -> Dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigurationError(f"{path} isn't JSON ({error}); remove its folder and build it again") from error

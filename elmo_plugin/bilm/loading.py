@@ -4,13 +4,14 @@ The string is a shipped or published name, a folder with the two files, a model 
 archive. AllenNLP is imported only for what needs it, archives and downloads.
 """
 
+import os
 import tarfile
 from pathlib import Path
 from typing import List, Optional, Union
 
 from elmo_plugin.bilm import checkpoint
 from elmo_plugin.bilm.bilm import BiLm
-from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED, BiLmFiles
+from elmo_plugin.bilm.pretrained import PRETRAINED, PUBLISHED_SIZES, SHIPPED, BiLmFiles
 from elmo_plugin.errors import ConfigurationError
 
 OPTIONS_NAME, WEIGHTS_NAME = "options.json", "weights.hdf5"
@@ -84,7 +85,16 @@ def _read(place: Union[BiLmFiles, Path]) -> BiLm:
 
 def read_files(options_file: str, weight_file: str) -> BiLm:
     """The biLM of the published pair of files, each a path or a URL."""
-    return checkpoint.read(_fetch(options_file, "options_file"), _fetch(weight_file, "weight_file"))
+    files = _fetch(options_file, "options_file"), _fetch(weight_file, "weight_file")
+    try:
+        return checkpoint.read(*files)
+    except ConfigurationError as error:
+        if files == (options_file, weight_file):
+            raise
+        raise ConfigurationError(
+            f"{error}. The files were fetched from {options_file} and {weight_file}; remove {files[0]} and {files[1]} "
+            "to fetch them again"
+        ) from error
 
 
 def read_archive(archive_file: str) -> BiLm:
@@ -107,9 +117,21 @@ def _fetch(path: str, what: str = "archive") -> str:
     try:
         from allennlp.common.file_utils import cached_path
 
-        return str(cached_path(path))
+        local = str(cached_path(path))
     except Exception as error:  # offline, a server's refusal, a missing file: the remedy is the same
         raise ConfigurationError(
             f"can't get the biLM's {what} {path!r} ({type(error).__name__}: {error}); give a local path or check the "
             "address"
         ) from error
+    _check_size(local, path)
+    return local
+
+
+def _check_size(local: str, address: str) -> None:
+    """The last resort against half a download: fetching itself fails where the server says how long the file is."""
+    size, expected = os.path.getsize(local), PUBLISHED_SIZES.get(address)
+    if expected is not None and size != expected:
+        raise ConfigurationError(
+            f"{local}, fetched from {address}, has {size:,} bytes where {expected:,} were published: it was cut short, "
+            "or isn't the published file; remove it to fetch it again"
+        )

@@ -107,7 +107,8 @@ class BiLmPredictor(Predictor):
 
 
 def _tokens(json_dict: JsonDict) -> List[str]:
-    tokens = json_dict["tokens"] if "tokens" in json_dict else str(json_dict.get("sentence", "")).split()
+    sentence = json_dict.get("sentence")
+    tokens = json_dict["tokens"] if "tokens" in json_dict else isinstance(sentence, str) and sentence.split()
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
         raise ValueError(
             'predictor elmo::bilm needs {"sentence": "some words"} or {"tokens": ["some", "words"]}, '

@@ -6,8 +6,9 @@ eight bits, with a scale for each word, which takes a quarter of the space.
 """
 
 import copy
+import os
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import h5py
 import numpy
@@ -25,6 +26,7 @@ from elmo_plugin.bilm.softmax import FullSoftmax
 from elmo_plugin.files import PathOrStr, replacing
 
 NAME = "softmax.hdf5"
+ALWAYS_ALLOWED_BYTES, MAX_RATIO = 2**26, 100
 _CONFIG: Dict[str, Any] = {
     "dataset_reader": {"type": "elmo::bilm"},
     "data_loader": {"type": "elmo::windows", "batch_size": 64, "num_steps": 20, "shuffle": False},
@@ -54,21 +56,35 @@ def write(model: BiLmLanguageModel, path: PathOrStr) -> None:
         file.create_dataset("bias", data=bias.numpy(), **compression)
 
 
-def read_softmax(path: PathOrStr) -> WordSoftmax:
+def read_softmax(path: PathOrStr, dim: int) -> WordSoftmax:
+    """The softmax over states of `dim` numbers. Raises ConfigurationError for a file that is damaged or another's."""
     try:
         with h5py.File(path, "r") as file:
-            words = file["words"][...].tobytes().decode("utf-8").split("\n")
-            weight = torch.from_numpy(file["weight"][...]).float() * torch.from_numpy(file["scale"][...])[:, None]
-            softmax = WordSoftmax(words, weight, torch.from_numpy(file["bias"][...]))
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            (num_words,) = file["scale"].shape
+            words = _dataset(file, "words", "u1")
+            weight = torch.from_numpy(_dataset(file, "weight", "i1", (num_words, dim))).float()
+            weight *= torch.from_numpy(_dataset(file, "scale", "f4", (num_words,)))[:, None]
+            bias = torch.from_numpy(_dataset(file, "bias", "f4", (num_words,)))
+        softmax = WordSoftmax(words.tobytes().decode("utf-8").split("\n"), weight, bias)
+        if len(set(softmax.words)) != num_words:
+            raise ValueError(f"it has {len(set(softmax.words))} different words for {num_words} weights")
+        return softmax
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise ConfigurationError(
-            f"{path} can't be read as a softmax: {error}. Write it again by bilm-export."
+            f"{path} can't be read as a softmax of this biLM: {error}. Write it again by bilm-export."
         ) from error
-    if not len(softmax.words) == len(softmax.weight) == len(softmax.bias):
-        raise ConfigurationError(
-            f"{path} has {len(softmax.words)} words for {len(softmax.weight)} weights; write it again by bilm-export"
-        )
-    return softmax
+
+
+def _dataset(file: h5py.File, name: str, kind: str, shape: Optional[Tuple[int, ...]] = None) -> numpy.ndarray:
+    """A dataset, whose type and size are looked at before it is read."""
+    dataset = file[name]
+    if dataset.dtype != kind or dataset.is_virtual or dataset.external:
+        raise ValueError(f"{name} is of type {dataset.dtype}, or lies in another file")
+    if shape is not None and dataset.shape != shape:
+        raise ValueError(f"{name} is {dataset.shape} large, where {shape} was expected")
+    if dataset.nbytes > max(ALWAYS_ALLOWED_BYTES, MAX_RATIO * os.path.getsize(file.filename)):
+        raise ValueError(f"{name} would take {dataset.nbytes:,} bytes of memory, out of all proportion to the file")
+    return dataset[...]
 
 
 def open_archive(name: str) -> Optional[Archive]:
@@ -78,11 +94,12 @@ def open_archive(name: str) -> Optional[Archive]:
     folder = Path(PRETRAINED[name].options_file).parent if name in PRETRAINED else Path(name)
     if not (folder / NAME).is_file():
         return None
-    softmax = read_softmax(folder / NAME)
+    bilm = read(folder / "options.json", folder / "weights.hdf5")
+    softmax = read_softmax(folder / NAME, bilm.options.projection_dim)
     namespace = "bilm_words"
     vocab = Vocabulary(non_padded_namespaces=[*DEFAULT_NON_PADDED_NAMESPACES, namespace])
     vocab.add_tokens_to_namespace(softmax.words, namespace)
-    model = BiLmLanguageModel(vocab, read(folder / "options.json", folder / "weights.hdf5"), Lazy(FullSoftmax))
+    model = BiLmLanguageModel(vocab, bilm, Lazy(FullSoftmax))
     model.softmax.load_state_dict({"weight": softmax.weight, "bias": softmax.bias})
     model.eval()
     config = Params(copy.deepcopy(_CONFIG))

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from typing import Iterator, List
+from typing import Iterator, List, Optional
 
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common import Tqdm
@@ -135,7 +135,7 @@ def embed(arguments: argparse.Namespace) -> None:
         engine,
     )
     try:
-        job.run(_sentences(arguments), num_lines, arguments.resume)
+        job.run(_sentences(arguments, num_lines), num_lines, arguments.resume)
     except (KeyboardInterrupt, SigTermReceived):
         if job.partial_folder.exists():
             print(f"what is finished is kept in {job.partial_folder}: continue with --resume", file=sys.stderr)
@@ -185,12 +185,18 @@ def _survey(arguments: argparse.Namespace) -> int:
     return num_lines
 
 
-def _sentences(arguments: argparse.Namespace) -> Iterator[str]:
+def _sentences(arguments: argparse.Namespace, num_surveyed: Optional[int]) -> Iterator[str]:
+    number = 0
     for number, sentence in enumerate(stripped_lines(arguments.input_file), start=1):
         if not sentence and arguments.blank_lines == "refuse":
             raise _blank(arguments.input_file, [number], 1)
         _check_line(arguments, number - 1, sentence)
         yield sentence
+    if num_surveyed not in (None, number):
+        raise ConfigurationError(
+            f"{arguments.input_file} had {num_surveyed} lines when it was first read, and {number} afterwards: "
+            "something writes to it. Embed a file that stays as it is"
+        )
 
 
 def _check_line(arguments: argparse.Namespace, index: int, sentence: str) -> None:

@@ -16,11 +16,12 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.models import archival
 
+from elmo_plugin.archives import read_weights
 from elmo_plugin.bilm import BiLm, checkpoint
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.bilm.pretrained import PRETRAINED
 from elmo_plugin.bilm.sources import RECORD_NAME
-from elmo_plugin.files import replacing
+from elmo_plugin.files import read_json, replacing
 
 OLD_TYPE, NEW_TYPE = "elmo_token_embedder", "elmo::token_embedder"
 OLD_INDEXER, NEW_INDEXER = "elmo_characters", "elmo::characters"
@@ -49,8 +50,8 @@ def convert(old_archive: str, new_archive: str, options_file: Optional[str] = No
     """
     with archival.extracted_archive(old_archive) as folder:
         run = Path(folder)
-        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
-        state = torch.load(archival.get_weights_path(folder), map_location="cpu", weights_only=True)
+        config = read_json(run / "config.json", f"get {old_archive} again")
+        state = dict(read_weights(old_archive, archival.get_weights_path(folder)))
         embedders = _find_embedders(old_archive, config, state)
         records = {}
         for embedder in embedders:

@@ -72,7 +72,7 @@ class VectorTable:
             vectors = numpy.memmap(files.vectors, dtype=numpy.float16, mode="r").reshape(-1, dim)
             if not len(keys) or not (0 <= rows.min() and rows.max() < len(vectors)):
                 raise ValueError(f"{len(keys)} words don't match {len(vectors)} vectors")
-        except (OSError, EOFError, ValueError, TypeError) as error:
+        except Exception as error:  # depending on the damage, numpy raises almost anything
             raise ConfigurationError(
                 f"the word vectors {digest!r} in {folder} are damaged ({error}); get the archive again, or train again"
             ) from error

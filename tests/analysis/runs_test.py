@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from allennlp.common.checks import ConfigurationError
@@ -269,7 +270,7 @@ def test_a_damaged_file_is_reported(runs, make_cell):
     [("0:00:01.5", 1.5), ("1:02:03", 3723.0), ("2 days, 0:00:01", 172801.0), ("1 day, 0:00:00", 86400.0)],
 )
 def test_durations_are_read(text, seconds):
-    assert runs_module._seconds(text) == seconds
+    assert runs_module._seconds(text, Path("metrics.json")) == seconds
 
 
 def test_where_a_value_is_passed(make_run):

@@ -1,5 +1,7 @@
 import tarfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -103,7 +105,8 @@ def fetched(monkeypatch, bilm_files):
     return fetched
 
 
-def test_a_published_bilm_is_fetched_from_its_address(fetched, bilm_files):
+def test_a_published_bilm_is_fetched_from_its_address(fetched, bilm_files, monkeypatch):
+    monkeypatch.setattr(loading, "PUBLISHED_SIZES", {})
     assert_equal(BiLm.load("original"), BiLm.load(*bilm_files))
     assert fetched[0].startswith("https://") and "2x4096_512_2048cnn_2xhighway" in fetched[0]
 
@@ -126,3 +129,57 @@ def test_what_cannot_be_fetched_is_named_with_the_remedy(monkeypatch):
     monkeypatch.setattr(file_utils, "cached_path", offline)
     with pytest.raises(ConfigurationError, match=r"elmo_2x1024.*no network.*give a local path"):
         BiLm.load("small")
+
+
+def test_a_published_file_of_another_size_is_refused(fetched):
+    with pytest.raises(ConfigurationError, match=r"options.json, fetched from https://.* where 336 were published"):
+        BiLm.load("original")
+
+
+class Cutting(BaseHTTPRequestHandler):
+    """Serves a folder, whose weights it cuts in the middle; `says_length` or not."""
+
+    folder: Path
+    cuts = True
+    says_length = True
+
+    def do_GET(self):
+        content = (self.folder / Path(self.path).name).read_bytes()
+        self.send_response(200)
+        if self.says_length:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        is_cut = self.cuts and self.path.endswith(".hdf5")
+        self.wfile.write(b"" if self.command == "HEAD" else content[: len(content) // (1 + is_cut)])
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(file_utils, "CACHE_DIRECTORY", str(tmp_path / "cache"))
+    handler = type("Handler", (Cutting,), {"folder": folder})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_half_a_download_is_noticed_and_not_kept(server, bilm_files, tmp_path):
+    address = f"http://127.0.0.1:{server.server_port}/mine"
+    with pytest.raises(ConfigurationError, match=r"can't get the biLM's weight_file .*weights.hdf5"):
+        BiLm.load(address)
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.stat().st_size > 1000]
+    server.RequestHandlerClass.cuts = False
+    assert_equal(BiLm.load(address), BiLm.load(*bilm_files))
+
+
+def test_half_a_download_of_unstated_length_is_named_with_the_remedy(server):
+    server.RequestHandlerClass.says_length = False
+    with pytest.raises(ConfigurationError, match=r"truncated.*fetched from http://.* to fetch them again"):
+        BiLm.load(f"http://127.0.0.1:{server.server_port}/mine")

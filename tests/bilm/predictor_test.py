@@ -106,7 +106,9 @@ def test_instances_are_predicted_too(predictor):
     assert predictor.predict_batch_instance([instance]) == [expected]
 
 
-@pytest.mark.parametrize("inputs", [{}, {"sentence": " "}, {"tokens": []}, {"tokens": "the cat"}, {"tokens": [1]}])
+@pytest.mark.parametrize(
+    "inputs", [{}, {"sentence": " "}, {"sentence": None}, {"tokens": []}, {"tokens": "the cat"}, {"tokens": [1]}]
+)
 def test_inputs_without_words_are_refused(predictor, inputs):
     with pytest.raises(ValueError, match='needs {"sentence": "some words"}'):
         predictor.predict_json(inputs)

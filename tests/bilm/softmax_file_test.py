@@ -2,6 +2,7 @@ import json
 import math
 
 import h5py
+import numpy
 import pytest
 import torch
 from allennlp.commands import main
@@ -42,7 +43,7 @@ def folder(model, tmp_path_factory):
 
 
 def test_words_and_biases_come_back_as_they_were_and_weights_nearly(model, folder):
-    words, weight, bias = softmax_file.read_softmax(folder / "softmax.hdf5")
+    words, weight, bias = softmax_file.read_softmax(folder / "softmax.hdf5", OPTIONS.projection_dim)
     assert words == [model.vocab.get_token_from_index(index, "bilm_words") for index in range(len(words))]
     assert torch.equal(bias, model.softmax.bias.detach())
     largest = model.softmax.weight.detach().abs().amax(dim=1, keepdim=True)
@@ -75,7 +76,7 @@ def test_a_folder_without_a_softmax_is_left_to_allennlp(tmp_path):
     assert softmax_file.open_archive(str(tmp_path)) is None
 
 
-@pytest.mark.parametrize("damage", ["text", "missing", "short"])
+@pytest.mark.parametrize("damage", ["text", "missing", "short", "elsewhere", "huge", "repeated"])
 def test_a_damaged_file_is_told_by_name(model, tmp_path, damage):
     path = tmp_path / "softmax.hdf5"
     if damage == "text":
@@ -83,12 +84,21 @@ def test_a_damaged_file_is_told_by_name(model, tmp_path, damage):
     else:
         softmax_file.write(model, path)
         with h5py.File(path, "a") as file:
-            bias = file["bias"][...]
-            del file["bias"]
+            changed = "words" if damage == "repeated" else "bias"
+            content = file[changed][...]
+            del file[changed]
             if damage == "short":
-                file["bias"] = bias[:-1]
+                file["bias"] = content[:-1]
+            elif damage == "elsewhere":
+                file["bias"] = h5py.ExternalLink("other.hdf5", "/bias")
+            elif damage == "huge":  # nothing of it is there
+                del file["scale"]
+                for name in ("bias", "scale"):
+                    file.create_dataset(name, shape=(10**12,), dtype="f4", chunks=(1000,))
+            elif damage == "repeated":
+                file["words"] = numpy.frombuffer(content.tobytes().replace(b"mill", b"the"), dtype="u1")
     with pytest.raises(ConfigurationError, match="softmax.hdf5 .*bilm-export"):
-        softmax_file.read_softmax(path)
+        softmax_file.read_softmax(path, OPTIONS.projection_dim)
 
 
 def test_an_adaptive_softmax_is_not_written(model, tmp_path):

@@ -137,6 +137,20 @@ def test_a_blank_line_in_standard_input_is_refused_when_it_comes(run, output, mo
     assert "standard input has blank lines: 2." in error_of(run, "-", output, "--all")
 
 
+def test_a_file_that_changes_while_it_is_read_is_named(run, text, output, monkeypatch):
+    survey = elmo_command._survey
+
+    def survey_before_more_is_written(arguments):
+        num_lines = survey(arguments)
+        with text.open("a") as file:
+            file.write("One more .\n")
+        return num_lines
+
+    monkeypatch.setattr(elmo_command, "_survey", survey_before_more_is_written)
+    assert "in.txt had 4 lines when it was first read, and 5 afterwards" in error_of(run, text, output, "--all")
+    assert not output.exists()
+
+
 def test_a_line_with_too_many_tokens_is_refused_by_number_before_any_work(run, output, tmp_path):
     (tmp_path / "long.txt").write_text("short\n" + "w " * 30 + "\n" + "x" * 44_000 + "\n")
     message = error_of(run, tmp_path / "long.txt", output, "--all", "--max-tokens", 29)

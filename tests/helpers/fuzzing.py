@@ -11,13 +11,16 @@ To add a format, add a row to FORMATS: how to write a sound file, and how to rea
 
 import argparse
 import contextlib
+import functools
+import gzip
+import json
+import logging
 import multiprocessing
 import random
 import resource
 import shutil
 import signal
 import sys
-import tarfile
 import tempfile
 import zipfile
 from collections import Counter
@@ -26,18 +29,27 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy
 import torch
+from allennlp.commands.predict import _PredictManager
+from allennlp.common import Lazy, Params
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader
+from allennlp.data import DatasetReader, Vocabulary
+from allennlp.models import Model, archival
+from allennlp.predictors import Predictor
 
 from elmo_plugin import ElmoEmbedder
-from elmo_plugin.analysis import token_store, wsd_data
+from elmo_plugin.analysis import layer_weights, token_store, wsd_data
 from elmo_plugin.analysis.marked_sentence import parse_marked
 from elmo_plugin.analysis.neighbours import types_of_file
+from elmo_plugin.analysis.runs import Run, summary
 from elmo_plugin.analysis.sense_averages import AveragesFile, SenseAverages
 from elmo_plugin.analysis.tagged_text import read_tagged
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.archives import unpack
-from elmo_plugin.bilm import BiLm
+from elmo_plugin.bilm import BiLm, softmax_file
+from elmo_plugin.bilm.language_model import BiLmLanguageModel
+from elmo_plugin.bilm.layer_store import LayerStore
+from elmo_plugin.bilm.softmax import FullSoftmax
+from elmo_plugin.bilm.softmax_file import open_archive
 from elmo_plugin.embedding.embedding_job import EmbeddingJob
 from elmo_plugin.embedding.pieces import PieceEmbedder
 from elmo_plugin.files import numbered_lines, read_lines
@@ -50,8 +62,11 @@ from elmo_plugin.tasks.squad.metrics import read_predictions
 from elmo_plugin.tasks.srl import SrlReader
 from elmo_plugin.tasks.srl.srl_eval import score_file
 from elmo_plugin.tasks.sst import SentimentTreebankReader
+from elmo_plugin.text.vector_table import TableBuilder, VectorTable
 from elmo_plugin.text.vectors_file import read_vectors
-from elmo_plugin.training.checkpointer import read_state
+from elmo_plugin.training.checkpointer import AtomicCheckpointer, read_state
+from elmo_plugin.training.corpus import TextFiles
+from elmo_plugin.training.vocabulary import read_vocab_file
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 TIMEOUT = 10  # seconds of the processor
@@ -60,11 +75,18 @@ MEMORY = 2**30  # bytes beyond what the process has anyway
 READ, REFUSED = "read", "refused"
 
 
+def own_name(path: Path) -> str:
+    return path.name
+
+
 class Format(NamedTuple):
-    """`write` puts a sound sample into a folder and gives the file to damage; `read` reads it as a user would."""
+    """`write` puts a sound sample into a folder and gives the file to damage; `read` reads it as a user would. Errors
+    have to name the file, or what `named` makes of its path.
+    """
 
     write: Callable[[Path], Path]
     read: Callable[[Path], Any]
+    named: Callable[[Path], str] = own_name
 
 
 class Failure(NamedTuple):
@@ -95,6 +117,14 @@ def text(name: str, content: str) -> Callable[[Path], Path]:
     return write
 
 
+def gzipped(name: str, content: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / name).write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
+        return folder / name
+
+    return write
+
+
 def by(reader: DatasetReader) -> Callable[[Path], Any]:
     """Not `read`, which draws a progress bar."""
     return lambda path: exhaust(reader._read(str(path)))
@@ -110,15 +140,137 @@ def state(folder: Path) -> Path:
     return folder / "state.th"
 
 
+def checkpoint(name: str) -> Callable[[Path], Path]:
+    """One of a checkpoint's two files, in a run that has no other checkpoint."""
+
+    def write(folder: Path) -> Path:
+        torch.save({"weight": torch.zeros(3, 4)}, folder / "model_state_e1_b0.th")
+        position = {"epochs_completed": 1, "batches_in_epoch_completed": 0}
+        torch.save({**position, "optimizer": {"step": 3}}, folder / "training_state_e1_b0.th")
+        return folder / name
+
+    return write
+
+
+TAGGER = {
+    "type": "simple_tagger",
+    "text_field_embedder": {"token_embedders": {"tokens": {"type": "embedding", "embedding_dim": 4}}},
+    "encoder": {"type": "lstm", "input_size": 4, "hidden_size": 3},
+}
+
+
+def model(name: str) -> Callable[[Path], Path]:
+    """A file of a model archive that is unpacked."""
+
+    def write(folder: Path) -> Path:
+        run = folder / "run"
+        vocab = Vocabulary()
+        vocab.add_tokens_to_namespace(["the", "mill"], "tokens")
+        vocab.add_tokens_to_namespace(["DET", "NOUN"], "labels")
+        vocab.save_to_files(run / "vocabulary")
+        config = {"dataset_reader": {"type": "sequence_tagging"}, "model": TAGGER}
+        (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        (run / "meta.json").write_text('{"version": "2.10.1"}', encoding="utf-8")
+        built = Model.from_params(Params(json.loads(json.dumps(TAGGER))), vocab=vocab)
+        torch.save(built.state_dict(), run / "weights.th")
+        return run / name
+
+    return write
+
+
 def archive(folder: Path) -> Path:
     """A small one: damage to larger ones is found in the same places, only later."""
-    (folder / "vocabulary").mkdir()
-    (folder / "vocabulary" / "labels.txt").write_text("O\nU-PER\n", encoding="utf-8")
-    (folder / "config.json").write_text('{"model": {"type": "elmo::ner"}}', encoding="utf-8")
-    with tarfile.open(folder / "model.tar.gz", "w:gz") as tar:
-        for path in (folder / "config.json", folder / "vocabulary", state(folder)):
-            tar.add(path, path.name)
-    return folder / "model.tar.gz"
+    run = model("")(folder)
+    torch.save({"mixes.input.gamma": torch.ones(1), "mixes.input.scalar_parameters.0": torch.ones(1)}, run / "best.th")
+    return Path(archival.archive_model(run))
+
+
+def run_of(path: Path) -> Path:
+    return next(parent for parent in path.parents if parent.name == "run")
+
+
+def corpus_of(path: Path) -> Iterator[List[str]]:
+    return TextFiles(str(path)).sentences()
+
+
+def bilm_with_softmax(folder: Path) -> Path:
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copyfile(FIXTURES / "bilm" / name, folder / name)
+    vocab = Vocabulary(non_padded_namespaces=["bilm_words"])
+    vocab.add_tokens_to_namespace(["<S>", "</S>", "<UNK>", "the", "hill"], "bilm_words")
+    bilm = BiLm.load(str(folder))
+    softmax_file.write(BiLmLanguageModel(vocab, bilm, Lazy(FullSoftmax)), folder / "softmax.hdf5")
+    return folder / "softmax.hdf5"
+
+
+ENTRIES = {bytes(15) + bytes([number]): bytes(number * 20) for number in range(1, 6)}
+
+
+def layer_cache(name: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        LayerStore(str(folder / "cache")).put({key: memoryview(entry) for key, entry in ENTRIES.items()}, 2**20)
+        return folder / "cache" / name
+
+    return write
+
+
+def _read_layer_cache(path: Path) -> None:
+    """A cache is never refused, and what it gives is what was put in."""
+    found = LayerStore(str(path.parent)).get(ENTRIES)
+    assert all(ENTRIES[key] == entry for key, entry in found.items())
+
+
+def vector_table(ending: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        with TableBuilder() as builder:
+            builder.add(["the", "hill"], numpy.ones((2, 3)))
+            builder.finish().save(folder)
+        return next(folder.glob(f"*.{ending}"))
+
+    return write
+
+
+def digest_of(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _read_vector_table(path: Path) -> None:
+    VectorTable.open(path.parent, digest_of(path), 3).find_words(["the", "hill", "bank"])
+
+
+def run_of_table(name: str) -> Callable[[Path], Path]:
+    """What `Runs` keeps of a training."""
+
+    def write(folder: Path) -> Path:
+        (folder / "run").mkdir()
+        (folder / "result.json").write_text('{"name": "ner", "updates_per_epoch": 3}', encoding="utf-8")
+        (folder / "experiment.json").write_text('{"trainer": {"validation_metric": "+f1"}}', encoding="utf-8")
+        for epoch in range(2):
+            metrics = {"validation_f1": 0.5, "best_epoch": 0, "training_duration": "0:00:02.5"}
+            (folder / "run" / f"metrics_epoch_{epoch}.json").write_text(json.dumps(metrics), encoding="utf-8")
+        return folder / name
+
+    return write
+
+
+def _read_run(path: Path) -> None:
+    folder = path.parent.parent if path.parent.name == "run" else path.parent
+    run = Run.read(folder)
+    str((summary(run), run.metrics()))
+
+
+@functools.cache
+def _predictor() -> Predictor:
+    return Predictor.from_archive(archival.load_archive(_saved_bilm()))
+
+
+@functools.cache
+def _saved_bilm() -> str:
+    return str(bilm_with_softmax(Path(tempfile.mkdtemp(prefix="fuzzing-bilm-"))).parent)
+
+
+def _predict(path: Path) -> None:
+    _PredictManager(_predictor(), str(path), None, 2, False, False).run()
 
 
 VECTORS = "3 2\nthe 0.1 -0.2\nat a.b 1 2\nbank 3e-1 4\n"
@@ -195,6 +347,7 @@ SNLI_TXT = (
     "neutral\t( A cat )\t( It purrs )\tA cat\tIt purrs\t1\n-\t( A )\t( B )\tA\tB\t2\n"
     "entailment\t( A cat )\t( A pet )\tA cat\tA pet\t3\n"
 )
+GLUE = "index\tsentence1\tsentence2\tgold_label\n0\tA cat\tIt purrs\tneutral\n1\tA cat\tA pet\tentailment\n"
 SRL_PREDICTION = (
     '{"place": "a:1", "predicate_index": 1, "tokens": ["Bo", "left"], '
     '"tags": ["O", "B-V"], "gold_tags": ["B-ARG0", "B-V"]}\n'
@@ -210,6 +363,7 @@ FORMATS: Dict[str, Format] = {
     "srl gzipped": Format(copy_of("data/srl/train/river/river_02.gold_conll.gz"), by(SrlReader())),
     "coref": Format(copy_of("data/coref/dev.v4_gold_conll"), by(CoreferenceReader())),
     "snli jsonl": Format(copy_of("data/snli/dev.jsonl"), by(SnliReader())),
+    "glue tsv": Format(text("dev.tsv", GLUE), by(SnliReader())),
     "snli txt": Format(text("snli.txt", SNLI_TXT), by(SnliReader(tokens_from="parse"))),
     "sst": Format(copy_of("data/sst/train.txt"), by(SentimentTreebankReader(phrases=True, min_tokens=1))),
     "squad": Format(copy_of("data/squad/dev.json"), by(SquadReader())),
@@ -239,15 +393,50 @@ FORMATS: Dict[str, Format] = {
     "embedding's vectors": Format(
         interrupted_job("vectors.hdf5"), lambda path: _job(path.parents[1]).run(LINES, None, True)
     ),
-    **{f"index, {name}": Format(index(name), _read_index) for name in ("store.json", "lengths.bin", "sentences.txt")},
+    **{
+        f"index, {name}": Format(index(name), _read_index)
+        for name in ("store.json", "lengths.bin", "sentences.txt", "vectors.bin")
+    },
     "averages": Format(_write_averages, _read_averages),
     "word vectors": Format(
         text("glove.txt", "the 0.1 -0.2\nhill 1 2\nbank 3e-1 4\n"), lambda path: types_of_file(str(path), ["hill"], 2)
     ),
     "vectors file": Format(text("vectors.txt", VECTORS), lambda path: exhaust(read_vectors(str(path), 2))),
+    "vectors file, gzipped": Format(gzipped("vectors.gz", VECTORS), lambda path: exhaust(read_vectors(str(path), 2))),
     "vectors file, zipped": Format(zipped_vectors, lambda path: exhaust(read_vectors(str(path), 2))),
     "archive": Format(archive, lambda path: unpack(path, path.parent / "unpacked")),
+    "layer weights": Format(archive, lambda path: layer_weights.read_archive(str(path))),
+    **{
+        f"model, {name}": Format(
+            model(name), lambda path: archival.load_archive(run_of(path)), lambda path: run_of(path).name
+        )
+        for name in ("config.json", "meta.json", "weights.th", "vocabulary/tokens.txt", "vocabulary/labels.txt")
+    },
     "state": Format(state, lambda path: read_state(str(path))),
+    **{
+        f"checkpoint, {name}": Format(
+            checkpoint(name), lambda path: AtomicCheckpointer(str(path.parent)).load_checkpoint()
+        )
+        for name in ("model_state_e1_b0.th", "training_state_e1_b0.th")
+    },
+    **{f"layer cache, {name}": Format(layer_cache(name), _read_layer_cache) for name in ("0.index", "0.entries")},
+    **{
+        f"vector table, {name}": Format(vector_table(name), _read_vector_table, digest_of)
+        for name in ("index.npy", "float16")
+    },
+    **{
+        f"run, {Path(name).name}": Format(run_of_table(name), _read_run)
+        for name in ("result.json", "experiment.json", "run/metrics_epoch_1.json")
+    },
+    "predictor's input": Format(
+        text("in.jsonl", '{"sentence": "the hill"}\n{"tokens": ["the", "mill"], "top_k": 2}\n\n{"sentence": "a"}\n'),
+        _predict,
+    ),
+    "corpus": Format(gzipped("text.gz", "One sentence .\nAnother one .\n"), lambda path: exhaust(corpus_of(path))),
+    "bilm-tf's vocabulary": Format(
+        text("vocab.txt", "<S>\n</S>\n<UNK>\nthe\nhill\n"), lambda path: read_vocab_file(str(path))
+    ),
+    "softmax.hdf5": Format(bilm_with_softmax, lambda path: open_archive(str(path.parent))),
     "weights.hdf5": Format(copy_of("bilm/weights.hdf5", "bilm/options.json"), _read_bilm),
 }
 
@@ -357,24 +546,25 @@ def _next_outcome(receiver: Any) -> Optional[str]:
 
 def _run_cases(name: str, seed: int, cases: range, folder: Path, sender: Any) -> None:
     torch.set_num_threads(1)
-    for case in cases:
-        own = folder / f"{name.replace(' ', '_')}-{seed}-{case}"
-        own.mkdir(parents=True)
-        outcome = _outcome(FORMATS[name], random.Random(f"{name}:{seed}:{case}"), own)
-        if outcome in (READ, REFUSED):
-            shutil.rmtree(own)
-        sender.send(outcome)
+    with tempfile.TemporaryDirectory(prefix="sound-", dir=folder) as sound:
+        path = FORMATS[name].write(Path(sound)).relative_to(sound)
+        for case in cases:
+            own = folder / f"{name.replace(' ', '_').replace('/', '_')}-{seed}-{case}"
+            shutil.copytree(sound, own)
+            outcome = _outcome(FORMATS[name], random.Random(f"{name}:{seed}:{case}"), own / path)
+            if outcome in (READ, REFUSED):
+                shutil.rmtree(own)
+            sender.send(outcome)
 
 
-def _outcome(format_: Format, source: random.Random, folder: Path) -> str:
-    path = format_.write(folder)
+def _outcome(format_: Format, source: random.Random, path: Path) -> str:
     path.write_bytes(damaged(path.read_bytes(), source))
     try:
         with _bounds():
             format_.read(path)
         return READ
     except ConfigurationError as error:
-        return REFUSED if path.name in str(error) else f"the error doesn't name the file: {error}"
+        return REFUSED if format_.named(path) in str(error) else f"the error doesn't name the file: {error}"
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
 
@@ -409,6 +599,7 @@ def _reports(names: Iterable[str], seed: int, num_cases: int, folder: Path) -> I
 
 
 def main() -> int:
+    logging.disable(logging.WARNING)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help=f"all by default: {', '.join(FORMATS)}")
     parser.add_argument("--cases", type=int, default=200, metavar="N", help="of each format")

@@ -45,3 +45,9 @@ PRETRAINED: Dict[str, BiLmFiles] = {
     "pubmed": _published("contributed/pubmed", "elmo_2x4096_512_2048cnn_2xhighway", "weights_PubMed_only"),
 }
 """The first two ship; the others are fetched from their public addresses on first use, and kept in AllenNLP's cache."""
+
+PUBLISHED_SIZES: Dict[str, int] = {
+    PRETRAINED["original"].options_file: 336,
+    PRETRAINED["original"].weight_file: 374_434_792,
+}
+"""The bytes of published files, where they are known; no checksum of any was ever published."""

@@ -67,9 +67,9 @@ class Ensemble(Model):
     ) -> "Ensemble":
         """The models in `archives`; or, in a run's folder or an archive of an ensemble, those in there."""
         folder = None if serialization_dir is None else Path(serialization_dir)
-        recorded = folder and read_record(folder, RECORD_NAME)
+        recorded = folder and read_record(folder, RECORD_NAME, list)
         if folder is not None and recorded and (weights_file := saved_weights(folder)):
-            recipes = [_Recipe(**recipe) for recipe in recorded]
+            recipes = [_read_recipe(recipe, folder / "vocabulary" / RECORD_NAME) for recipe in recorded]
             ensemble = cls(vocab, [_rebuild(recipe, vocab, weights_file) for recipe in recipes], serialization_dir)
             # AllenNLP loads them too where it loads an archive, but not where it resumes a run.
             ensemble.load_state_dict(torch.load(weights_file, map_location="cpu", weights_only=True))
@@ -204,6 +204,17 @@ def _write_record(recipes: List[_Recipe], ensemble: torch.nn.Module, folder: Pat
     for module in ensemble.modules():
         if isinstance(module, WordVectors) and module.table is not None:
             module.table.save(folder / "vocabulary" / TABLES_FOLDER)
+
+
+def _read_recipe(recipe: Any, path: Path) -> _Recipe:
+    """Refuses names that lead out of the folder in which the files are written: the record may be a stranger's."""
+    files = recipe.get("files") if isinstance(recipe, dict) and isinstance(recipe.get("model"), dict) else None
+    if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
+        raise ConfigurationError(f"{path} doesn't say how to build a member; get the archive again, or make a new one")
+    for name in files:
+        if Path(name).name != name or not name.startswith("."):
+            raise ConfigurationError(f"{path} was refused: {name!r} isn't the name of a member's own file")
+    return _Recipe(recipe["model"], files)
 
 
 def _rebuild(recipe: _Recipe, vocab: Vocabulary, weights_file: Path) -> Model:

@@ -1,5 +1,6 @@
 """Which words of a sentence are predicates, for text in which nobody has marked them."""
 
+from pathlib import Path
 from typing import Any, List, Optional, Sequence
 
 import spacy
@@ -8,6 +9,8 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import Token
 from allennlp.models.archival import Archive, load_archive
 from spacy.tokens import Doc
+
+from elmo_plugin.archives import check_reachable
 
 
 class PredicateFinder(Registrable):
@@ -25,6 +28,8 @@ class SpacyPredicateFinder(PredicateFinder):
     """Verbs except auxiliaries, by a trained spaCy pipeline: the name of an installed one, or its folder."""
 
     def __init__(self, model: str = "en_core_web_sm") -> None:
+        if Path(model).exists():
+            check_reachable(model)
         self._model = model
         self._pipeline: Optional[Any] = None
 
@@ -56,6 +61,7 @@ class TaggerPredicateFinder(PredicateFinder):
     """
 
     def __init__(self, archive_file: str, predicate_tags: Sequence[str] = ("V",)) -> None:
+        check_reachable(archive_file)  # here, since it is opened later
         self._archive_file = archive_file
         self._predicate_tags = tuple(predicate_tags)
         self._archive: Optional[Archive] = None
