@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 from typing import Dict, List
@@ -113,6 +114,17 @@ def test_the_installed_plugin_is_imported_from_where_it_was_installed(installed:
     plugin, startup = run(sys.executable, "-c", code, cwd=tmp_path).splitlines()[-2:]
     assert Path(plugin) == installed / "elmo_plugin" / "__init__.py"
     assert Path(startup) == installed / "elmo_plugin_startup.py"
+
+
+def test_uninstalling_leaves_no_file_behind(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path)
+    pip = (sys.executable, "-m", "pip", "--python", tmp_path)
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    run(*pip, "install", "-qq", "--no-deps", wheel, cwd=tmp_path)
+    modules = run(tmp_path / "bin" / "python", "-c", "import sys; print(*sys.modules)", cwd=tmp_path).split()
+    assert "elmo_plugin_startup" in modules  # it ran as Python started, and Python may have kept its bytecode
+    run(*pip, "uninstall", "-qq", "-y", "elmo-plugin", cwd=tmp_path)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_without_allennlp_the_plugin_says_how_to_install_it(installed: Path, tmp_path: Path) -> None:
