@@ -53,9 +53,7 @@ def _local_path(file_path: str) -> str:
 
 def read_text(file_path: str, encoding: Optional[str] = None) -> str:
     """The whole of a plain or gzipped file, a path or URL."""
-    from allennlp.common.file_utils import cached_path
-
-    path = str(cached_path(file_path))
+    path = _local_path(file_path)
     lines, num_characters = [], 0
     for number, line in _lines(path, file_path, False, lambda num_bytes: None, encoding, MAX_TEXT_BYTES):
         lines.append(line)
