@@ -9,7 +9,7 @@ from elmo_plugin.archive_records import WhenFirstSaved, read_record, saved_weigh
 
 def write_weight(module, folder):
     """A module-level function, as what is pickled has to be."""
-    write_record(folder, ".weight.json", [*read_record(folder, ".weight.json"), module.weight.item()])
+    write_record(folder, ".weight.json", [*read_record(folder, ".weight.json", list), module.weight.item()])
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ def module(tmp_path):
 
 def test_a_record_is_written_when_weights_are_first_saved_and_there_is_a_vocabulary(module, tmp_path):
     module.state_dict()
-    assert read_record(tmp_path, ".weight.json") == {}
+    assert read_record(tmp_path, ".weight.json", list) == []
     (tmp_path / "vocabulary").mkdir()
     for _ in range(2):
         module.state_dict()
-    assert read_record(tmp_path, ".weight.json") == [module.weight.item()]
+    assert read_record(tmp_path, ".weight.json", list) == [module.weight.item()]
 
 
 @pytest.mark.parametrize("make", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
@@ -34,7 +34,7 @@ def test_a_copy_writes_its_own(module, tmp_path, make):
     other = make(module)
     other.weight.data.fill_(7.0)
     other.state_dict()
-    assert read_record(tmp_path, ".weight.json") == [7.0]
+    assert read_record(tmp_path, ".weight.json", list) == [7.0]
 
 
 def test_an_archives_weights_come_before_those_of_a_run(tmp_path):

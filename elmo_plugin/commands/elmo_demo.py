@@ -1,6 +1,7 @@
 """`allennlp elmo-demo`: a page in the browser for trying a biLM and trained models."""
 
 import argparse
+import contextlib
 import logging
 import os
 import socket
@@ -87,10 +88,10 @@ def serve_page(arguments: argparse.Namespace) -> None:
         print("Loading ...", flush=True)
         shown = _open(arguments)
         address = _address(listening)
-        try:
+        # Ctrl-C ends the server either way: it returns, or raises the interrupt again once it has shut down.
+        with contextlib.suppress(KeyboardInterrupt):
             page.serve(shown, [listening], lambda: _tell(address, not arguments.no_browser))
-        except KeyboardInterrupt:
-            print("\nThe page is closed.")
+    print("\nThe page is closed.")
 
 
 def _listen(host: str, port: int) -> socket.socket:

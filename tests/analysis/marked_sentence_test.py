@@ -16,7 +16,7 @@ def test_brackets_that_are_tokens_are_left_alone():
 
 @pytest.mark.parametrize(("text", "num_marked"), [("the bank", 0), ("", 0), ("[the] [bank]", 2)])
 def test_exactly_one_word_has_to_be_marked(text, num_marked):
-    with pytest.raises(ConfigurationError, match=f"file:3: exactly one word .* but here {num_marked} do"):
+    with pytest.raises(ConfigurationError, match=f"file:3: exactly one word .* but here {num_marked} are"):
         parse_marked(text, "file:3")
 
 

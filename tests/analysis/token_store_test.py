@@ -158,7 +158,7 @@ def test_a_damaged_store_is_refused_by_name(folder, embedder, name, kind):
 def test_a_description_of_something_else_is_refused(folder, embedder, description):
     build(folder, embedder)
     (folder / "store.json").write_text(description)
-    with pytest.raises(ConfigurationError, match="store.json doesn't go with .*remove the folder and build it again"):
+    with pytest.raises(ConfigurationError, match="store.json .*remove (the|its) folder and build it again"):
         token_store.TokenStore(folder)
 
 

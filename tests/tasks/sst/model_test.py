@@ -156,7 +156,7 @@ def test_maxout_layers_can_stand_in_place_of_the_relu_layers(task, elmo_at):
 @pytest.mark.parametrize("maxout, found", [(None, "neither is"), ({"num_layers": 1}, "both are")])
 def test_either_relu_or_maxout_layers_have_to_be_given(task, maxout, found):
     feedforward = MODEL["feedforward"] if maxout else None
-    with pytest.raises(ConfigurationError, match=f"either 'feedforward'.* or 'maxout'.*{found} there"):
+    with pytest.raises(ConfigurationError, match=f"either 'feedforward'.* or 'maxout'.*{found} given"):
         task.build(feedforward=feedforward, maxout=maxout)
 
 
