@@ -199,3 +199,9 @@ class replacing:
             os.replace(self._temporary, self._path)
         else:
             self._temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: PathOrStr) -> None:
+    """Removes what killed processes left of `replacing(path)`, for whoever knows that nobody else is writing it."""
+    for leftover in Path(path).parent.glob(f".{Path(path).name}.*.tmp"):
+        leftover.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.embedding import ElmoEmbedder
-from elmo_plugin.files import PathOrStr, read_json, replacing
+from elmo_plugin.files import PathOrStr, read_json, remove_leftovers, replacing
 from elmo_plugin.progress import LOCK_NAME, Record, only_process
 
 VECTORS, SENTENCES, LENGTHS = "vectors.bin", "sentences.txt", "lengths.bin"
@@ -226,6 +226,8 @@ def _write(
 
 def _begin_or_continue(folder: Path, record: Record) -> int:
     """Cuts the files to what is known to be good. Returns the good size of the file of lengths."""
+    for path in (record.path, folder / STORE):
+        remove_leftovers(path)
     if not record.path.exists():
         strangers = sorted(entry.name for entry in folder.iterdir() if entry.name != LOCK_NAME)
         if strangers:

@@ -128,6 +128,14 @@ def test_vectors_are_the_same_to_the_bit_wherever_it_was_killed(tmp_path, make_b
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("name", [".progress.npz.123.tmp", ".store.json.123.tmp"])
+def test_what_a_kill_left_half_written_is_removed(folder, embedder, name):
+    folder.mkdir()
+    (folder / name).write_bytes(b"half")
+    build(folder, embedder)
+    assert not (folder / name).exists()
+
+
 @pytest.mark.parametrize("name", [*token_store.FILES, token_store.STORE])
 @pytest.mark.parametrize("kind", ["missing", "empty", "a folder", "cut", "longer", "with a tail"])
 def test_a_damaged_store_is_refused_by_name(folder, embedder, name, kind):

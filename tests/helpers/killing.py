@@ -64,9 +64,12 @@ def main() -> int:
                 os.kill(process_id, signal.SIGKILL)
             _, status = os.waitpid(process_id, 0)
             num_kills += os.WIFSIGNALED(status)
-        is_equal = contents(killed) == contents(whole)
-    print(f"{num_kills} kills; the index is {'the same, byte for byte' if is_equal else 'ANOTHER ONE'}")
-    return not is_equal
+        ended, expected = contents(killed), contents(whole)
+    others = sorted(name for name in ended.keys() | expected.keys() if ended.get(name) != expected.get(name))
+    print(
+        f"{num_kills} kills; " + (f"these files differ: {others}" if others else "the index is the same, byte for byte")
+    )
+    return bool(others)
 
 
 if __name__ == "__main__":
