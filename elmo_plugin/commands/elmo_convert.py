@@ -16,7 +16,7 @@ class ElmoConvert(Subcommand):
             self.name,
             description=(
                 "Rewrites a model archive trained with AllenNLP's elmo_token_embedder to elmo::token_embedder, config "
-                "and weights: the same predictions, several times faster, and no biLM files needed beside the archive."
+                "and weights: the same predictions, sooner, and no biLM files needed beside the archive."
             ),
             epilog="example: allennlp elmo-convert old/model.tar.gz new/model.tar.gz",
             help="Rewrite an archive with AllenNLP's ELMo for this plugin's.",
