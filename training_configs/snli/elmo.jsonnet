@@ -17,8 +17,9 @@ local matrices = '^(encoder|composition)\\._module\\.weight_|^(projection|classi
 // A.3's dropout of 0.5 at the input of each LSTM falls on ELMo's vectors at both placements, so that they have none of
 // their own.
 (import 'base.libsonnet') + elmo.at(['input', 'output']) + elmo.dropout(0.0) + elmo.layer_norm + elmo.l2(0.001) + {
+  local config = self,
   model+: {
-    attention_dropout: 0.5,
+    attention_dropout: config.dropout,
     regularizer+: { regexes+: [[matrices, { type: 'l2', alpha: 0.0001 }]] },
   },
 }
