@@ -6,7 +6,6 @@ a backward pass of its own. Both have the same sizes, batches, sampled softmax a
 steps. The text is invented: words at random lengths, drawn by Zipf's law.
 """
 
-import argparse
 import random
 import tempfile
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Callable, Dict, List, Tuple
 import torch
 from allennlp.modules.elmo import _ElmoCharacterEncoder
 from allennlp.modules.lstm_cell_with_projection import LstmCellWithProjection
-from interleave import add_arguments, compare, interleaved, report
+from interleave import compare, interleaved, new_parser, parse, report
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, checkpoint
 from elmo_plugin.bilm.softmax import SampledSoftmax
@@ -127,18 +126,15 @@ def measure(options: BiLmOptions, batch_size: int, num_steps: int, num_samples: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/bilm_training.py --quick")
-    parser.add_argument("--quick", action="store_true", help="the small size only, few repeats")
+    parser = new_parser(__doc__, repeats=5, quick="the small size only, few repeats")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--num-steps", type=int, default=20)
     parser.add_argument("--num-samples", type=int, default=8192, help="negatives of the sampled softmax")
-    add_arguments(parser, repeats=5)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    results = {}
-    for name, options in list(SIZES.items())[: 1 if arguments.quick else None]:
-        repeats = 2 if arguments.quick else arguments.repeats
-        results[name] = measure(options, arguments.batch_size, arguments.num_steps, arguments.num_samples, repeats)
+    arguments = parse(parser)
+    results = {
+        name: measure(options, arguments.batch_size, arguments.num_steps, arguments.num_samples, arguments.repeats)
+        for name, options in list(SIZES.items())[: 1 if arguments.quick else None]
+    }
     report(results, arguments.output)
 
 

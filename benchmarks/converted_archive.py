@@ -6,7 +6,6 @@ and one sentence a turn. The text is that of embedding.py. How far the converted
 one's is printed beside.
 """
 
-import argparse
 import json
 import random
 import tempfile
@@ -19,7 +18,7 @@ from allennlp.common import Params
 from allennlp.data import DatasetReader, Instance, Token, Vocabulary
 from allennlp.models import Archive, Model, archival
 from embedding import SMALL, invented_text
-from interleave import add_arguments, compare, interleaved, report
+from interleave import compare, interleaved, new_parser, parse, report
 
 from elmo_plugin.bilm import BiLm, checkpoint
 from elmo_plugin.elmo.conversion import convert
@@ -83,20 +82,12 @@ def measure(archives: Dict[str, str], batch_size: int, repeats: int) -> Dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog="example: python benchmarks/converted_archive.py --quick"
-    )
-    parser.add_argument("--quick", action="store_true", help="few repeats")
-    add_arguments(parser, repeats=9)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    repeats = 2 if arguments.quick else arguments.repeats
+    arguments = parse(new_parser(__doc__, repeats=9, quick="few repeats"))
     with tempfile.TemporaryDirectory() as folder:
         old, new = make_archive(Path(folder)), str(Path(folder, "converted.tar.gz"))
         convert(old, new)
         results = {
-            f"a tagger on 1024/128, {name}": measure({OURS: new, THEIRS: old}, batch_size, repeats)
+            f"a tagger on 1024/128, {name}": measure({OURS: new, THEIRS: old}, batch_size, arguments.repeats)
             for name, batch_size in (("batches of 64", 64), ("one sentence at a time", 1))
         }
     report(results, arguments.output)

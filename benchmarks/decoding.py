@@ -6,14 +6,13 @@ role labeler calls it). Scores are random. That ours find no worse tags is check
 thousandths: `viterbi_decode` adds 100,000 to the scores, which costs float32 its third decimal.
 """
 
-import argparse
 from typing import Callable, Dict, List, NamedTuple, Tuple
 
 import torch
 from allennlp.modules import ConditionalRandomField
 from allennlp.modules.conditional_random_field import allowed_transitions
 from allennlp.nn.util import viterbi_decode
-from interleave import add_arguments, compare, interleaved, report
+from interleave import compare, interleaved, new_parser, parse, report
 
 from elmo_plugin.tasks.common.decoding import Transitions, tag_constraints, viterbi
 
@@ -90,22 +89,17 @@ def measure(decoders: Decoders, batch_size: int, repeats: int) -> Dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/decoding.py --quick")
-    parser.add_argument("--quick", action="store_true", help="few repeats")
+    parser = new_parser(__doc__, repeats=7, quick="few repeats")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=50)
-    add_arguments(parser, repeats=7)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    repeats = 2 if arguments.quick else arguments.repeats
+    arguments = parse(parser)
     size = f"{arguments.batch_size} sentences of {arguments.max_tokens} tokens"
     contenders = {
         f"CRF of a named entity tagger, {1 + 4 * NUM_ENTITY_TYPES} tags, {size}": crf_decoders,
         f"BIO constraints of a role labeler, {1 + 2 * NUM_ROLES} tags, {size}": role_decoders,
     }
     results = {
-        name: measure(decoders(arguments.batch_size, arguments.max_tokens), arguments.batch_size, repeats)
+        name: measure(decoders(arguments.batch_size, arguments.max_tokens), arguments.batch_size, arguments.repeats)
         for name, decoders in contenders.items()
     }
     report(results, arguments.output)

@@ -11,7 +11,6 @@ measured in the same turns, at the shape of the LSTM's largest multiply.
 50,000, sentences of some 25 words, 3 to 80.
 """
 
-import argparse
 import random
 import statistics
 import tempfile
@@ -23,7 +22,7 @@ from typing import Any, Dict, Iterator, List, Set
 import torch
 from allennlp.modules.elmo import Elmo as AllenNlpElmo
 from allennlp.modules.elmo import batch_to_ids
-from interleave import add_arguments, interleaved, report
+from interleave import interleaved, new_parser, parse, report
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, checkpoint
 from elmo_plugin.elmo import Elmo
@@ -169,20 +168,13 @@ def _summary(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python benchmarks/embedding.py --quick",
-    )
-    parser.add_argument("--quick", action="store_true", help="the small size only, few repeats")
+    parser = new_parser(__doc__, repeats=5, quick="the small size only, few repeats")
     parser.add_argument("--claims", nargs="+", choices=list(CLAIMS), default=list(CLAIMS))
     parser.add_argument("--precision", choices=["float32", "int8"], default="float32", help="of this plugin's biLM")
     parser.add_argument("--batch-size", type=int, help="sentences per batch, where a claim is about batches")
     parser.add_argument("--text", help="tokenised sentences, one per line; invented if not given")
     parser.add_argument("--read-before", type=int, default=2000, help="sentences whose words are known (default: 2000)")
-    add_arguments(parser, repeats=5)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = parse(parser)
     results = {}
     for key in ["small"] if arguments.quick else arguments.claims:
         claim = replace(CLAIMS[key], precision=arguments.precision)
@@ -190,7 +182,7 @@ def main() -> None:
             claim = replace(claim, batch_size=arguments.batch_size)
         text = invented_text(random.Random(0)) if arguments.text is None else read_text(arguments.text)
         # Single sentences vary more than batches.
-        repeats = 2 if arguments.quick else arguments.repeats * (3 if claim.batch_size == 1 else 1)
+        repeats = arguments.repeats * (3 if claim.batch_size == 1 else 1)
         results[str(claim)] = measure(claim, text, repeats, 100 if arguments.quick else arguments.read_before)
     report(results, arguments.output)
 

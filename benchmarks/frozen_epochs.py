@@ -11,7 +11,6 @@ The text is invented: words drawn by Zipf's law, sentences of 5 to 45. Batches a
 are timed, in turns of one epoch each; AllenNLP's Elmo takes its turns on some of the batches and is scaled to all.
 """
 
-import argparse
 import random
 import tempfile
 from pathlib import Path
@@ -21,7 +20,7 @@ import torch
 from allennlp.modules import ConditionalRandomField, Embedding
 from allennlp.modules.elmo import Elmo as AllenNlpElmo
 from allennlp.modules.seq2seq_encoders import LstmSeq2SeqEncoder
-from interleave import add_arguments, compare, interleaved, report
+from interleave import compare, interleaved, new_parser, parse, report
 
 from elmo_plugin.bilm import BiLm, BiLmOptions, checkpoint
 from elmo_plugin.bilm.cache import RamCache
@@ -141,22 +140,18 @@ def measure(options: BiLmOptions, num_batches: int, num_uncached: int, batch_siz
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/frozen_epochs.py --quick")
-    parser.add_argument("--quick", action="store_true", help="the small size only, few batches and repeats")
+    parser = new_parser(__doc__, repeats=3, quick="the small size only, few batches and repeats")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--num-batches", type=int, default=40)
     parser.add_argument("--num-uncached", type=int, default=6, help="batches in a turn of AllenNLP's Elmo")
-    add_arguments(parser, repeats=3)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    num_batches, num_uncached, repeats = arguments.num_batches, arguments.num_uncached, arguments.repeats
-    sizes = arguments.sizes
+    arguments = parse(parser)
+    num_batches, num_uncached, sizes = arguments.num_batches, arguments.num_uncached, arguments.sizes
     if arguments.quick:
-        num_batches, num_uncached, repeats, sizes = 4, 1, 2, ["1024/128"]
+        num_batches, num_uncached, sizes = 4, 1, ["1024/128"]
     results = {}
     for size in sizes:
-        against = measure(SIZES[size], num_batches, num_uncached, arguments.batch_size, repeats)
+        against = measure(SIZES[size], num_batches, num_uncached, arguments.batch_size, arguments.repeats)
         results.update({f"an epoch with a frozen biLM of {size}, {name}": result for name, result in against.items()})
     report(results, arguments.output)
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import platform
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
@@ -36,11 +37,28 @@ def compare(seconds: Dict[str, List[float]], ours: str, baseline: str, units: in
     }
 
 
-def add_arguments(parser: argparse.ArgumentParser, repeats: int) -> None:
-    """The flags that every timing takes."""
+def new_parser(description: str, repeats: int, quick: str) -> argparse.ArgumentParser:
+    """A parser with the flags that every timing takes; `quick` says what --quick does."""
+    parser = argparse.ArgumentParser(
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"example: python benchmarks/{Path(sys.argv[0]).name} --quick",
+    )
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--repeats", type=int, default=repeats)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--output", help="a file to write the results to, as JSON")
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments, of which --quick lowers the repeats; sets the threads and the seed for what follows."""
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.repeats = min(arguments.repeats, 2)
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    return arguments
 
 
 def report(results: Dict[str, Any], output: Optional[str]) -> None:

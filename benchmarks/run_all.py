@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 FOLDER = Path(__file__).resolve().parent
 REPORT = FOLDER.parent / "BENCHMARKS.md"
+MEASURED_ON = "Measured on another machine or with other versions:"
+_MACHINE_ROW = re.compile(r"^\| (\w+) \| (.*) \|$", re.MULTILINE)
 
 
 class Script(NamedTuple):
@@ -150,9 +153,15 @@ def render(outcomes: List[Outcome], quick: bool, earlier: Optional[Dict[str, str
 
 
 def sections_of(report: Path) -> Dict[str, str]:
-    """The sections of an earlier report by their headings, if it comes from this machine and these versions."""
+    """The sections of an earlier report by their headings. One that was measured on another machine, or with other
+    versions, begins by saying where.
+    """
     head, *sections = report.read_text(encoding="utf-8").split("\n## ") if report.exists() else [""]
-    return dict(section.split("\n\n", 1) for section in sections) if "\n".join(machine()) in head else {}
+    by_heading = dict(section.split("\n\n", 1) for section in sections)
+    if "\n".join(machine()) in head:
+        return by_heading
+    where = f"{MEASURED_ON} {'; '.join(': '.join(fact) for fact in _MACHINE_ROW.findall(head))}\n\n"
+    return {heading: text if text.startswith(MEASURED_ON) else where + text for heading, text in by_heading.items()}
 
 
 def machine() -> List[str]:
@@ -263,7 +272,8 @@ def main() -> None:
         nargs="+",
         metavar="SCRIPT",
         choices=[script.name for script in SCRIPTS],
-        help="leaves the other sections of the report as they are, if they come from this machine and these versions",
+        help="replaces these sections of the report and keeps the others, which say so if they come from another "
+        "machine or other versions",
     )
     parser.add_argument("--output", type=Path, help="where to write the report (BENCHMARKS.md without --quick)")
     arguments = parser.parse_args()

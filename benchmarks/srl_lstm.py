@@ -10,14 +10,13 @@ and leaves the backward pass to autograd. The matrix multiplications are the sam
 they are nearly everything: there isn't much more to gain.
 """
 
-import argparse
 from typing import Callable, Dict, List, Tuple
 
 import torch
 from allennlp.modules import Seq2SeqEncoder
 from allennlp.modules.seq2seq_encoders import PytorchSeq2SeqWrapper
 from allennlp.modules.stacked_alternating_lstm import StackedAlternatingLstm
-from interleave import add_arguments, compare, interleaved, report
+from interleave import compare, interleaved, new_parser, parse, report
 
 from elmo_plugin.tasks.srl.modules import AlternatingLstm, HighwayLstm
 
@@ -87,25 +86,19 @@ def measure(encoder: AlternatingLstm, batches: List[Batch], repeats: int) -> Dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/srl_lstm.py --quick")
-    parser.add_argument("--quick", action="store_true", help="two layers, one batch, few repeats")
+    parser = new_parser(__doc__, repeats=5, quick="two layers, one batch, few repeats")
     parser.add_argument("--input-dim", type=int, default=200, help="200 is the baseline's, 1224 that with ELMo")
     parser.add_argument("--hidden-dim", type=int, default=300)
     parser.add_argument("--num-layers", type=int, default=8)
     parser.add_argument("--num-batches", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=80)
     parser.add_argument("--max-tokens", type=int, default=100)
-    add_arguments(parser, repeats=5)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    num_layers, num_batches, repeats = arguments.num_layers, arguments.num_batches, arguments.repeats
-    if arguments.quick:
-        num_layers, num_batches, repeats = 2, 1, 2
+    arguments = parse(parser)
+    num_layers, num_batches = (2, 1) if arguments.quick else (arguments.num_layers, arguments.num_batches)
     encoder = AlternatingLstm(arguments.input_dim, arguments.hidden_dim, num_layers, recurrent_dropout=0.0)
     batches = bucketed_batches(num_batches, arguments.batch_size, arguments.max_tokens, arguments.input_dim)
     size = f"{num_layers} layers of {arguments.hidden_dim}, batches of {arguments.batch_size}"
-    results = measure(encoder, batches, repeats)
+    results = measure(encoder, batches, arguments.repeats)
     report({f"{what}, {size}": result for what, result in results.items()}, arguments.output)
 
 

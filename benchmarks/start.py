@@ -5,14 +5,12 @@ held against AllenNLP's own start: the same command line without the plugin, but
 installed, since AllenNLP doesn't start without those.
 """
 
-import argparse
 import subprocess
 import sys
 import tempfile
 from functools import partial
 
-import torch
-from interleave import add_arguments, compare, interleaved, report
+from interleave import compare, interleaved, new_parser, parse, report
 
 IMPORT_TORCH = "import torch"
 FIRST_VECTOR = "from elmo_plugin import ElmoEmbedder; ElmoEmbedder().embed_sentence(['The', 'first'])"
@@ -26,11 +24,7 @@ def run_python(code: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one turn, to see that it works")
-    add_arguments(parser, repeats=5)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = parse(new_parser(__doc__, repeats=5, quick="two turns, to see that it works"))
     own_start = WITHOUT_PLUGIN + ALLENNLP.format(command="train")
     claims = {
         "the first vector": (FIRST_VECTOR, "import torch", IMPORT_TORCH),
@@ -40,7 +34,7 @@ def main() -> None:
     results = {}
     for name, (code, baseline, baseline_code) in claims.items():
         contenders = {"elmo_plugin": partial(run_python, code), baseline: partial(run_python, baseline_code)}
-        seconds = interleaved(contenders, repeats=1 if arguments.quick else arguments.repeats)
+        seconds = interleaved(contenders, arguments.repeats)
         results[name] = compare(seconds, "elmo_plugin", baseline, units=60)
     report(results, arguments.output)
 

@@ -5,14 +5,13 @@ random lengths, from half of the longest on, as a bucketing sampler puts them to
 largest difference between the outputs is printed too.
 """
 
-import argparse
 import random
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import torch
 from allennlp.common import Params
 from allennlp.modules import Seq2SeqEncoder, TokenEmbedder
-from interleave import add_arguments, compare, interleaved, report
+from interleave import compare, interleaved, new_parser, parse, report
 
 import elmo_plugin  # noqa: F401
 
@@ -84,18 +83,12 @@ def measure(sides: Dict[str, torch.nn.Module], arguments: List[torch.Tensor], un
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, epilog="example: python benchmarks/task_encoders.py --quick")
-    parser.add_argument("--quick", action="store_true", help="one layer, few repeats")
-    add_arguments(parser, repeats=7)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.manual_seed(0)
-    repeats = 2 if arguments.quick else arguments.repeats
+    arguments = parse(new_parser(__doc__, repeats=7, quick="one layer, few repeats"))
     results: Dict[str, Any] = {}
     for name in list(LAYERS)[: 1 if arguments.quick else None]:
-        results[f"{name}, in training"] = measure(*recurrent(LAYERS[name]), repeats)
+        results[f"{name}, in training"] = measure(*recurrent(LAYERS[name]), arguments.repeats)
     if not arguments.quick:
-        results[f"{CHARACTERS}, in training"] = measure(*characters(), repeats)
+        results[f"{CHARACTERS}, in training"] = measure(*characters(), arguments.repeats)
     report(results, arguments.output)
 
 

@@ -95,13 +95,35 @@ def test_a_section_that_is_not_run_again_is_taken_over_in_its_place(run_all, tmp
     assert report.index(first.question) < report.index("another claim") < report.index(second.question)
 
 
-def test_nothing_is_taken_over_from_another_machine(run_all, tmp_path, monkeypatch):
+def test_a_section_taken_over_from_another_machine_says_so_once(run_all, tmp_path, monkeypatch):
     path = tmp_path / "BENCHMARKS.md"
     assert run_all.sections_of(path) == {}
-    path.write_text(run_all.render([outcome(run_all, {"a claim": RESULT})], quick=False), encoding="utf-8")
-    assert list(run_all.sections_of(path)) == ["How fast is it?"]
-    monkeypatch.setattr(run_all, "_processor", lambda: "another")
-    assert run_all.sections_of(path) == {}
+    first, second = run_all.SCRIPTS[:2]
+    both = [run_all.Outcome(script, {"a claim": RESULT}, 2, 1.0, "0.1") for script in (first, second)]
+    monkeypatch.setattr(run_all, "_processor", lambda: "the old one")
+    path.write_text(run_all.render(both, quick=False), encoding="utf-8")
+    for processor in ("the new one", "the newest"):
+        monkeypatch.setattr(run_all, "_processor", lambda processor=processor: processor)
+        report = run_all.render([both[0]], quick=False, earlier=run_all.sections_of(path))
+        head, own, taken_over = report.split("\n## ")
+        assert processor in head
+        assert run_all.MEASURED_ON not in own
+        assert taken_over.count(run_all.MEASURED_ON) == 1
+        assert f"{run_all.MEASURED_ON} processor: the old one; cores: " in taken_over
+        path.write_text(report, encoding="utf-8")
+
+
+def test_only_replaces_its_section_of_the_report(run_all, tmp_path, monkeypatch):
+    path = tmp_path / "BENCHMARKS.md"
+    old = [run_all.Outcome(script, {"an old claim": RESULT}, 2, 1.0, "0.1") for script in run_all.SCRIPTS]
+    path.write_text(run_all.render(old, quick=False), encoding="utf-8")
+    new = run_all.Outcome(run_all.SCRIPTS[1], {"a new claim": RESULT}, 2, 1.0, "0.1")
+    monkeypatch.setattr(run_all, "run", lambda script, quick: new)
+    monkeypatch.setattr("sys.argv", ["run_all.py", "--only", new.script.name, "--output", str(path)])
+    run_all.main()
+    report = path.read_text(encoding="utf-8")
+    assert report == run_all.render([old[0], new, *old[2:]], quick=False)
+    assert report.count("an old claim") == len(old) - 1
 
 
 def test_the_gpu_s_report_has_every_trial_and_none_that_failed(root, monkeypatch):
