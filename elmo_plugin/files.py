@@ -7,6 +7,7 @@ import json
 import os
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple, Union
 
@@ -185,20 +186,37 @@ def unzipped(file: io.BufferedReader, name: str) -> BinaryIO:
 
 
 class replacing:
-    """A temporary path beside `path`, which takes its place when the block ends well and is removed when it doesn't."""
+    """A temporary path beside `path`, which takes its place when the block ends well and is removed when it doesn't.
 
-    def __init__(self, path: PathOrStr) -> None:
+    A reader sees what was there before or the whole new file, never a part; with `flush` even after a power cut.
+    """
+
+    def __init__(self, path: PathOrStr, flush: bool = True) -> None:
         self._path = Path(path)
+        self._flush = flush
         self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
 
     def __enter__(self) -> Path:
         return self._temporary
 
     def __exit__(self, error_type, error, traceback) -> None:
-        if error_type is None:
-            os.replace(self._temporary, self._path)
-        else:
+        try:
+            if error_type is None:
+                self._wait_for(self._temporary, os.O_RDWR)
+                os.replace(self._temporary, self._path)
+                with suppress(OSError):  # not every system can open or flush a folder
+                    self._wait_for(self._path.parent, os.O_RDONLY)
+        finally:
             self._temporary.unlink(missing_ok=True)
+
+    def _wait_for(self, path: Path, flags: int) -> None:
+        """Waits until a file's contents, or a folder's names, are on the disk."""
+        if self._flush:
+            descriptor = os.open(path, flags)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def remove_leftovers(path: PathOrStr) -> None:

@@ -1,7 +1,6 @@
 """Work that survives an interruption: one process at a time in its folder, and one record of how far it has come."""
 
 import json
-import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, Optional
@@ -68,8 +67,6 @@ class Record:
         with replacing(self.path) as temporary, open(temporary, "wb") as file:
             contents: Dict[str, Any] = {_IDENTITY: json.dumps(self._identity, sort_keys=True), **arrays}
             numpy.savez(file, **contents)
-            file.flush()
-            os.fsync(file.fileno())
 
     def damaged(self, reason: object) -> ConfigurationError:
         """The error for a record that doesn't hold what it should."""

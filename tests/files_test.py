@@ -1,6 +1,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import zipfile
 
 import pytest
@@ -121,6 +122,13 @@ def test_a_replaced_file_appears_whole_or_not_at_all(tmp_path):
     with replacing(tmp_path / "out") as temporary:
         temporary.write_text("new")
     assert (tmp_path / "out").read_text() == "new"
+
+
+def test_a_file_can_be_replaced_by_a_link_to_itself(tmp_path):
+    (tmp_path / "out").write_text("same")
+    with replacing(tmp_path / "out") as temporary:
+        os.link(tmp_path / "out", temporary)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_line_without_end_is_refused_by_number_before_it_is_held(tmp_path, monkeypatch):

@@ -44,12 +44,5 @@ class BiLmState(NamedTuple):
         return BiLmState(*([LstmState(*map(function, layer)) for layer in layers] for layers in self))
 
 
-# Plain tuples of tensors, which a checkpoint may hold; earlier checkpoints have them under other names.
-torch.serialization.add_safe_globals(
-    [
-        LstmState,
-        BiLmState,
-        (LstmState, "elmo_plugin.bilm.projected_lstm.LstmState"),
-        (BiLmState, "elmo_plugin.bilm.bilm.BiLmState"),
-    ]
-)
+# Plain tuples of tensors, which a checkpoint may hold.
+torch.serialization.add_safe_globals([LstmState, BiLmState])

@@ -23,12 +23,11 @@ class Hdf5Output(NamedTuple):
 
 @contextmanager
 def new_hdf5_file(path: PathOrStr) -> Iterator[Hdf5Output]:
-    """A new HDF5 file, which takes the name `path` when the block ends well and all its bytes are on the disk."""
+    """A new HDF5 file, which takes the name `path` when the block ends well."""
     with replacing(path) as temporary, _Sink(temporary, str(path), "w+") as sink:
         with h5py.File(sink, "w") as file:
             yield Hdf5Output(file, sink.check)
         sink.check()
-        os.fsync(sink.fileno())
 
 
 class _Sink(io.FileIO):

@@ -10,6 +10,7 @@ from allennlp.data.data_loaders import TensorDict
 from allennlp.models.model import Model
 from allennlp.nn.util import dist_reduce_sum, get_text_field_mask, move_to_device
 from allennlp.training.trainer import Trainer
+from torch.utils._pytree import tree_map_only
 
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.training.trainer import ResumableTrainer
@@ -92,7 +93,11 @@ class BiLmTrainer(ResumableTrainer):
     def _rank_state(self) -> Dict[str, Any]:
         state = super()._rank_state()
         state["progress"].update(self._speed.state_dict())
-        return {**state, "carried_state": copied(self.model.carried_state)}
+        # Copied, since saving a part of a tensor saves all of it.
+        copied = tree_map_only(
+            torch.Tensor, lambda tensor: tensor.detach().to("cpu", copy=True), self.model.carried_state
+        )
+        return {**state, "carried_state": copied}
 
     def _load_rank_state(self, state: Dict[str, Any]) -> None:
         super()._load_rank_state(state)
@@ -136,16 +141,3 @@ def num_targets(batch: TensorDict) -> torch.Tensor:
         return mask.sum()
     words_mask = get_text_field_mask(batch["tokens"])  # type: ignore[arg-type]
     return words_mask.sum() + words_mask.size(0)
-
-
-def copied(state: Any) -> Any:
-    """The same structure on the CPU. Its tensors have their own memory, since saving a part of a tensor saves all of
-    it.
-    """
-    if isinstance(state, torch.Tensor):
-        return state.detach().to("cpu", copy=True)
-    if isinstance(state, tuple) and hasattr(state, "_fields"):
-        return type(state)(*map(copied, state))
-    if isinstance(state, (list, tuple)):
-        return type(state)(map(copied, state))
-    return state

@@ -5,7 +5,7 @@ import os
 import re
 import time
 import zipfile
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -14,9 +14,11 @@ from allennlp.common.util import is_distributed
 from allennlp.training.checkpointer import Checkpointer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 
+from elmo_plugin.files import remove_leftovers, replacing
+
 logger = logging.getLogger(__name__)
 
-TEMPORARY_SUFFIX = ".tmp"
+_KINDS = ("model_state", "training_state")
 
 
 class Point(NamedTuple):
@@ -24,24 +26,6 @@ class Point(NamedTuple):
 
     epochs_completed: int
     batches_in_epoch_completed: int
-
-
-def stage(path: str, write: Callable[[str], None]) -> None:
-    """Lets `write` make the file that is to become `path` under a temporary name, and waits until it is on the disk."""
-    temporary = path + TEMPORARY_SUFFIX
-    try:
-        write(temporary)
-        with open(temporary, "rb") as staged:
-            os.fsync(staged.fileno())
-    except BaseException:
-        remove_if_there(temporary)
-        raise
-
-
-def commit(path: str) -> None:
-    """Gives a staged file its name. A reader sees either what was there before or the whole new file, never a part."""
-    os.replace(path + TEMPORARY_SUFFIX, path)
-    _sync_folder(os.path.dirname(path) or os.curdir)
 
 
 def read_state(path: str) -> Dict[str, Any]:
@@ -71,34 +55,10 @@ def _reason(error: Exception) -> str:
     return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
 
 
-def save_atomically(state: Any, path: str) -> None:
-    """`torch.save`, except that a kill leaves either the old file or the new one."""
-    stage(path, lambda temporary: torch.save(state, temporary))
-    commit(path)
-
-
-def link_atomically(source: str, path: str) -> None:
-    """Makes `path` a second name of `source`, replacing what was there. Raises OSError where links aren't possible."""
-    remove_if_there(path + TEMPORARY_SUFFIX)  # unlike opening a file to write, linking refuses a name in use
-    os.link(source, path + TEMPORARY_SUFFIX)
-    commit(path)
-
-
-def remove_if_there(path: str) -> None:
-    """Removes a file. A folder of that name is left to whoever put it there."""
+def _remove(path: str) -> None:
+    """Removes a file, if there is one. A folder of that name is left to whoever put it there."""
     if os.path.isfile(path):
         os.remove(path)
-
-
-def _sync_folder(folder: str) -> None:
-    """Makes renames in `folder` survive a power cut too."""
-    if os.name == "nt":  # Windows can't open a folder
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _check_point(point: Point, training_state: Dict[str, Any], path: str) -> None:
@@ -113,9 +73,9 @@ class AtomicCheckpointer(Checkpointer):
     moment finds a whole checkpoint when it recovers.
 
     A checkpoint is a pair: `model_state_e*_b*.th` and `training_state_e*_b*.th`. Both are written under temporary names
-    and flushed to the disk before either gets its own; the training state is named last. So a pair with both files is
-    complete, and any other is ignored and later removed. Old pairs are removed only after a newer one is complete, and
-    the newest complete pair is always kept.
+    before either gets its own, and the training state is named last. So a pair with both files is complete, and any
+    other is ignored and later removed. Old pairs are removed only after a newer one is complete, and the newest
+    complete pair is always kept.
 
     A complete pair that can't be read (a damaged disk, an interrupted copy) is skipped for an earlier one, with a
     warning.
@@ -188,16 +148,12 @@ class AtomicCheckpointer(Checkpointer):
 
     def _write_pair(self, point: Point, checkpoint: TrainerCheckpoint) -> None:
         model_path, training_path = self._model_state_path(*point), self._training_state_path(*point)
-        try:
-            stage(model_path, lambda temporary: torch.save(checkpoint.model_state, temporary))
-            stage(training_path, lambda temporary: torch.save(checkpoint.trainer_state, temporary))
-        except BaseException:
-            remove_if_there(model_path + TEMPORARY_SUFFIX)
-            raise
-        # A training state of an earlier run at exactly this point would make the pair look complete too soon.
-        remove_if_there(training_path)
-        commit(model_path)
-        commit(training_path)
+        # The inner file gets its name first.
+        with replacing(training_path) as training_file, replacing(model_path) as model_file:
+            torch.save(checkpoint.model_state, model_file)
+            torch.save(checkpoint.trainer_state, training_file)
+            # A training state of an earlier run at exactly this point would make the pair look complete too soon.
+            _remove(training_path)
 
     def _remember(self, point: Point) -> None:
         self._current = point
@@ -230,16 +186,13 @@ class AtomicCheckpointer(Checkpointer):
     def _remove_checkpoint(self, epochs_completed: int, batches_in_epoch_completed: int) -> None:
         names = self._files_by_point().get(Point(epochs_completed, batches_in_epoch_completed), set())
         for name in sorted(names, reverse=True):  # the training state first: a half-removed pair isn't complete
-            remove_if_there(os.path.join(self._serialization_dir, name))
+            _remove(os.path.join(self._serialization_dir, name))
 
     def _remove_temporary_files(self) -> None:
         """Removes what a kill left behind, and only where this process is the one that writes it."""
-        for name in self._file_names():
-            if name.endswith(TEMPORARY_SUFFIX):
-                finished_name = name[: -len(TEMPORARY_SUFFIX)]
-                shard = f"_w{self._rank}.th" if self.state_is_sharded else ".th"
-                if self._point_of(finished_name) is not None and finished_name.endswith(shard):
-                    remove_if_there(os.path.join(self._serialization_dir, name))
+        shard = f"_w{self._rank}" if self.state_is_sharded else ""
+        for kind in _KINDS:
+            remove_leftovers(os.path.join(self._serialization_dir, f"{kind}_e*_b*{shard}.th"))
 
     def find_latest_checkpoint(self) -> Optional[Tuple[str, str]]:
         """The model state and training state files of the latest complete checkpoint, if there is one."""
@@ -302,7 +255,7 @@ class AtomicCheckpointer(Checkpointer):
         world_size = dist.get_world_size() if is_distributed() else 1
         shards = [f"_w{rank}" for rank in range(world_size)] if self.state_is_sharded else [""]
         for shard in shards:
-            for kind in ("model_state", "training_state"):
+            for kind in _KINDS:
                 yield f"{kind}_e{point.epochs_completed}_b{point.batches_in_epoch_completed}{shard}.th"
 
     def _files_by_point(self) -> Dict[Point, Set[str]]:

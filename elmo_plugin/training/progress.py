@@ -2,7 +2,7 @@
 
 import math
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from allennlp.training import util as training_util
@@ -65,19 +65,6 @@ class Losses:
         self._num_steps = state["num_batches"]
         sums = {name: state.get(f"{name}_sum") for name in ("loss", "reg_loss")}
         self._sums = {name: total for name, total in sums.items() if total is not None}
-
-
-class ScaledGradient(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a factor."""
-
-    @staticmethod
-    def forward(ctx, loss: torch.Tensor, factor: float) -> torch.Tensor:
-        ctx.factor = factor
-        return loss.view_as(loss)
-
-    @staticmethod
-    def backward(ctx, gradient: torch.Tensor) -> Tuple[torch.Tensor, None]:
-        return gradient * ctx.factor, None
 
 
 class Display:

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
@@ -32,10 +32,10 @@ from allennlp.training.optimizers import Optimizer
 from allennlp.training.trainer import Trainer, TrainerCheckpoint
 
 from elmo_plugin.bilm.cache import LayerCache
-from elmo_plugin.files import replacing
-from elmo_plugin.training.checkpointer import AtomicCheckpointer, link_atomically, read_state, save_atomically
+from elmo_plugin.files import remove_leftovers, replacing
+from elmo_plugin.training.checkpointer import AtomicCheckpointer, read_state
 from elmo_plugin.training.metric_state import load_metric_state, metric_state
-from elmo_plugin.training.progress import Display, Losses, ScaledGradient
+from elmo_plugin.training.progress import Display, Losses
 from elmo_plugin.training.randomness import randomness_of, seed_all
 from elmo_plugin.training.stopping import StopSignals, stopped_by
 
@@ -357,7 +357,7 @@ class ResumableTrainer(Trainer):
         if penalty is not None:
             outputs["reg_loss"] = penalty
             outputs["loss"] = outputs["loss"] + penalty
-        outputs["loss"] = ScaledGradient.apply(outputs["loss"], share)
+        outputs["loss"].register_hook(lambda gradient: gradient * share)
         return outputs
 
     def _backward(self, outputs: Dict[str, torch.Tensor]) -> None:
@@ -596,8 +596,7 @@ class ResumableTrainer(Trainer):
             return None
         model_state, state = checkpoint
         try:
-            # Checkpoints of 0.1 have no "resume": the trainer's own state was that of the first callback.
-            own = state.get("resume") or state["callbacks"].pop(0)
+            own = state["resume"]
             if own["seed"] != self._seed:
                 logger.info("Continuing with the checkpoint's seed, %d, instead of %d.", own["seed"], self._seed)
             self._seed = own["seed"]
@@ -614,30 +613,29 @@ class ResumableTrainer(Trainer):
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise ConfigurationError(
                 f"The checkpoint in {self._serialization_dir} wasn't saved by a run of this config and this trainer "
-                f"({type(error).__name__}: {error}). Recover with the config that the run was started with, or train "
-                "into another folder."
+                f"({type(error).__name__}: {error}). Recover with the config and the release of elmo-plugin that it "
+                "was started with, or train into another folder."
             ) from error
 
     def _take_up(self, state: Dict[str, Any]) -> None:
         """Restores the position at which the checkpoint was saved."""
         self._total_batches_completed = state["total_batches_completed"]
         self._should_validate_this_epoch = state["should_validate_this_epoch"]
-        self._is_best = state.get("is_best", self._metric_tracker.is_best_so_far())
-        self._trained = state.get("trained")
+        self._is_best = state["is_best"]
+        self._trained = state["trained"]
         self._metrics = state["last_metrics"]
         if self._scaler is not None:
             self._scaler.load_state_dict(state["grad_scaler"])
         if any(isinstance(callback, TrackEpochCallback) for callback in self._callbacks):
             self.model.epoch = self._epochs_completed  # type: ignore[assignment]
-        ranks = state.get("ranks", [state])  # 0.1 had one state, not a list
-        if len(ranks) == self._world_size:
-            self._take_up_rank(ranks[self._global_rank])
-        if self._batches_in_epoch_completed and (len(ranks) != self._world_size or "ranks" not in state):
+        if len(state["ranks"]) == self._world_size:
+            self._take_up_rank(state["ranks"][self._global_rank])
+        elif self._batches_in_epoch_completed:
             logger.warning(
-                "The checkpoint after %s is of another version or of %d processes. Training continues from there, but "
-                "this epoch's training metrics leave out what came before.",
+                "The checkpoint after %s is of %d processes. Training continues from there, but this epoch's training "
+                "metrics leave out what came before.",
                 self._place(),
-                len(ranks),
+                len(state["ranks"]),
             )
         if self._is_best and not self._batches_in_epoch_completed:
             self._save_best_model()  # the run may have been killed before it could do so
@@ -646,7 +644,7 @@ class ResumableTrainer(Trainer):
                 pass
 
     def _take_up_rank(self, state: Dict[str, Any]) -> None:
-        for module, cache in zip(_cached(self.model), state.get("caches", []), strict=False):
+        for module, cache in zip(_cached(self.model), state["caches"], strict=False):
             module.cache.load_state_dict(cache, module.bilm)
         if self._batches_in_epoch_completed:
             self._load_rank_state(state)
@@ -665,15 +663,14 @@ class ResumableTrainer(Trainer):
         self._has_best_model = True
         if not self._primary:
             return
+        remove_leftovers(self._best_model_path)
         latest = self._latest_checkpoint() or ""
         is_saved = os.path.basename(latest) == f"model_state_e{self._epochs_completed}_b0.th"
         if is_saved and self._moving_average is None:
-            try:
-                return link_atomically(latest, self._best_model_path)
-            except OSError:  # not all file systems have links
-                pass
-        with self._averaged_parameters():
-            save_atomically(self.model.state_dict(), self._best_model_path)
+            with suppress(OSError), replacing(self._best_model_path) as temporary:  # not all file systems have links
+                return os.link(latest, temporary)
+        with self._averaged_parameters(), replacing(self._best_model_path) as temporary:
+            torch.save(self.model.state_dict(), temporary)
 
     def _load_best_model(self) -> None:
         if self._has_best_model:

@@ -37,7 +37,7 @@ from tiny_training import (
 )
 
 from elmo_plugin.training import bilm_trainer as trainer_module
-from elmo_plugin.training.bilm_trainer import BiLmTrainer, Speed, copied, num_targets
+from elmo_plugin.training.bilm_trainer import BiLmTrainer, Speed, num_targets
 from elmo_plugin.training.checkpointer import AtomicCheckpointer
 
 KILLS = [(0, 1), (0, 4), (0, NUM_BATCHES), (0, None), (1, 1), (1, 3), (2, NUM_BATCHES), (2, None)]
@@ -197,9 +197,11 @@ def test_targets_of_sentences_include_one_boundary_each():
     assert num_targets({"tokens": {"elmo": {"elmo_tokens": token_ids}}}).item() == 3 + 2
 
 
-def test_copies_do_not_hold_on_to_the_memory_they_are_a_part_of():
+def test_a_checkpoint_does_not_hold_on_to_the_memory_that_the_carried_state_is_a_part_of(tmp_path):
+    trainer = make_trainer(tmp_path)
     whole = torch.arange(20.0).view(4, 5)
-    (copy,) = copied([whole[:, -1]])
+    trainer.model.carried_state = [whole[:, -1]]
+    (copy,) = trainer._rank_state()["carried_state"]
     assert torch.equal(copy, whole[:, -1])
     assert copy.untyped_storage().nbytes() == 4 * 4
 

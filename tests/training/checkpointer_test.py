@@ -12,7 +12,7 @@ from allennlp.training import Checkpointer, Trainer
 from allennlp.training.trainer import TrainerCheckpoint
 
 from elmo_plugin.training import checkpointer as checkpointer_module
-from elmo_plugin.training.checkpointer import AtomicCheckpointer, link_atomically, save_atomically
+from elmo_plugin.training.checkpointer import AtomicCheckpointer
 
 
 class Killed(BaseException):
@@ -106,7 +106,7 @@ def test_both_files_are_complete_before_either_gets_its_name(tmp_path, monkeypat
     def replace(source, destination):
         if not replaced:
             for kind in ("model_state", "training_state"):
-                torch.load(tmp_path / f"{kind}_e1_b0.th.tmp")
+                torch.load(tmp_path / f".{kind}_e1_b0.th.{os.getpid()}.tmp")
         replaced.append(os.path.basename(destination))
 
     monkeypatch.setattr(checkpointer_module.os, "replace", replace)
@@ -130,7 +130,7 @@ def test_an_incomplete_pair_alone_is_no_checkpoint(tmp_path):
 def test_incomplete_pairs_of_the_past_and_temporary_files_are_cleaned_up(tmp_path):
     save(tmp_path, (0, 5))
     os.remove(tmp_path / "training_state_e0_b5.th")
-    for name in ("model_state_e0_b7.th.tmp", "training_state_e0_b7.th.tmp", "mine.tmp"):
+    for name in (".model_state_e0_b7.th.12.tmp", ".training_state_e0_b7.th.12.tmp", "mine.tmp"):
         (tmp_path / name).write_text("left behind")
     save(tmp_path, (1, 0))
     assert sorted(os.listdir(tmp_path)) == ["mine.tmp", "model_state_e1_b0.th", "training_state_e1_b0.th"]
@@ -279,15 +279,6 @@ def test_ranks_that_found_different_checkpoints_are_an_error(tmp_path, monkeypat
     monkeypatch.setattr(checkpointer_module.dist, "all_gather_object", gather)
     with pytest.raises(ConfigurationError, match="different checkpoints"):
         AtomicCheckpointer(tmp_path).load_checkpoint()
-
-
-def test_linking_replaces_the_old_file_and_a_leftover(tmp_path):
-    save_atomically({"value": 1}, str(tmp_path / "best.th"))
-    save_atomically({"value": 2}, str(tmp_path / "model_state_e1_b0.th"))
-    (tmp_path / "best.th.tmp").write_text("left behind")
-    link_atomically(str(tmp_path / "model_state_e1_b0.th"), str(tmp_path / "best.th"))
-    assert torch.load(tmp_path / "best.th") == {"value": 2}
-    assert sorted(os.listdir(tmp_path)) == ["best.th", "model_state_e1_b0.th"]
 
 
 def damaged(data: bytes, generator: random.Random) -> bytes:

@@ -3,14 +3,7 @@ import math
 import pytest
 import torch
 
-from elmo_plugin.training.progress import Losses, ScaledGradient
-
-
-def test_a_scaled_gradient_leaves_the_value():
-    value = torch.tensor(3.0, requires_grad=True)
-    scaled = ScaledGradient.apply(value, 20.0)
-    scaled.backward()
-    assert scaled.item() == 3.0 and value.grad.item() == 20.0
+from elmo_plugin.training.progress import Losses
 
 
 def test_the_mean_loss_is_that_of_steps_not_of_batches():

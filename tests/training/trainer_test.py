@@ -237,8 +237,10 @@ def test_the_best_model_is_never_missing(tmp_path, monkeypatch):
 
 
 def test_the_best_model_shares_the_file_of_its_checkpoint(tmp_path):
+    (tmp_path / ".best.th.12.tmp").write_text("left behind by a kill")
     make_trainer(tmp_path, num_epochs=1).train()
     assert os.path.samefile(tmp_path / "best.th", tmp_path / "model_state_e1_b0.th")
+    assert not list(tmp_path.glob("*.tmp"))
 
 
 def test_the_best_model_is_written_where_links_are_not_possible(tmp_path, monkeypatch):
