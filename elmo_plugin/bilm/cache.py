@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import zlib
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 import numpy
 import torch
@@ -51,6 +51,8 @@ class LayerCache(Registrable):
     default_implementation = "ram"
     is_forgetful = False
     """Whether entries are gone when the process ends."""
+    path = "RAM"
+    """Where the entries are."""
 
     def __init__(self, megabytes: float, float16: bool) -> None:
         if megabytes < 0:
@@ -58,6 +60,7 @@ class LayerCache(Registrable):
         self.megabytes = megabytes
         self.float16 = float16
         self.is_full = False
+        self._opened: Union[LayerStore, _Memory, None] = None
         self._snapshot: Optional[Snapshot] = None
         self._precision = ""
         self._num_asked = self._num_missing = 0
@@ -72,9 +75,9 @@ class LayerCache(Registrable):
         if self.megabytes == 0:
             return self._compute(bilm, character_ids, character_ids)
         self._notice_weights(bilm)
-        packing = _Packing.of(bilm)
+        packing = _Packing.of(bilm, self.float16)
         sentences = _Sentences.of(character_ids, self._key_of_weights(bilm))
-        entries = self._get(sentences.keys, packing)
+        entries = self.store.get(sentences.keys)
         missing = [row for row, key in enumerate(sentences.keys) if key not in entries]
         self._num_asked += len(sentences.keys)
         self._num_missing += len(missing)
@@ -106,7 +109,7 @@ class LayerCache(Registrable):
                 "%s is too small for these data: with 'megabytes' of %d it would hold them all%s. Sentences that it "
                 "doesn't hold are run through the biLM each time.",
                 self,
-                (self._held_bytes() + self._num_bytes_refused) // _BYTES_A_MEGABYTE + 1,
+                (self.store.num_bytes + self._num_bytes_refused) // _BYTES_A_MEGABYTE + 1,
                 "" if self.float16 else ", with 'float16' at half of it",
             )
             self._has_said_what_would_do = True
@@ -117,12 +120,18 @@ class LayerCache(Registrable):
         lengths = (sentences.lengths[rows] + 2).tolist()
         if not self.is_full:
             # Shape: (num_rows, num_steps, entry_dim)
-            packed = packing.pack(layers, torch.float16 if self.float16 else packing.dtype)
+            packed = packing.pack(layers)
             named = zip((sentences.keys[row] for row in rows), packed, lengths, strict=True)
-            self.is_full = not self._put({key: entry[:length] for key, entry, length in named})
+            self.is_full = not self._put({key: _bytes_of(entry[:length]) for key, entry, length in named})
         if self.is_full:
-            bytes_per_token = packing.entry_dim * (2 if self.float16 else packing.dtype.itemsize)
-            self._num_bytes_refused += sum(lengths) * bytes_per_token
+            self._num_bytes_refused += sum(lengths) * packing.entry_dim * packing.stored_as.itemsize
+
+    def _put(self, entries: Dict[bytes, memoryview]) -> bool:
+        try:
+            return self.store.put(entries, self.megabytes * _BYTES_A_MEGABYTE)
+        except OSError as error:
+            logger.warning("can't write to %s any more; going on without it: %s", self, error)
+            return False
 
     def _notice_weights(self, bilm: BiLm) -> None:
         if self._snapshot is None or bilm.precision != self._precision or not self._snapshot.is_of(bilm.parameters()):
@@ -131,12 +140,12 @@ class LayerCache(Registrable):
             self._snapshot, self._precision = Snapshot(bilm.parameters()), bilm.precision
             self.is_full = False
 
-    def _size(self, num_sentences: int) -> str:
-        megabytes = self._held_bytes() / _BYTES_A_MEGABYTE
-        return f"{megabytes:,.1f} of {self.megabytes:,.0f} MB{', full' * self.is_full}; {num_sentences:,} sentences"
+    def __str__(self) -> str:
+        size = f"{self.store.num_bytes / _BYTES_A_MEGABYTE:,.1f} of {self.megabytes:,.0f} MB{', full' * self.is_full}"
+        return f"biLM cache in {self.path} ({size}; {len(self.store):,} sentences)"
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_snapshot": None, "is_full": False, "_computed": []}
+        return {**self.__dict__, "_opened": None, "_snapshot": None, "is_full": False, "_computed": []}
 
     # ---- Resuming ----
 
@@ -180,21 +189,20 @@ class LayerCache(Registrable):
                 else:
                     self._compute(bilm, batch.to(device), batch)
 
-    # ---- What a store has to do ----
+    # ---- What differs between the caches ----
 
-    def _get(self, keys: List[bytes], packing: "_Packing") -> Dict[bytes, torch.Tensor]:
-        """The entries it has among these keys."""
-        raise NotImplementedError
+    @property
+    def store(self) -> Union[LayerStore, "_Memory"]:
+        """Entries by key; opened when it is first needed."""
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
 
-    def _put(self, entries: Dict[bytes, torch.Tensor]) -> bool:
-        """Keeps entries in order while they fit. Returns whether all of them did."""
+    def _open(self) -> Union[LayerStore, "_Memory"]:
         raise NotImplementedError
 
     def _forget(self) -> None:
         """Called when the weights have changed."""
-        raise NotImplementedError
-
-    def _held_bytes(self) -> int:
         raise NotImplementedError
 
     def _key_of_weights(self, bilm: BiLm) -> bytes:
@@ -222,33 +230,34 @@ class RamCache(LayerCache):
 
     def __init__(self, megabytes: Optional[float] = None, float16: bool = False) -> None:
         super().__init__(_quarter_of_memory() if megabytes is None else megabytes, float16)
-        self._entries: Dict[bytes, torch.Tensor] = {}
-        self._num_bytes = 0
 
-    def _get(self, keys: List[bytes], packing: "_Packing") -> Dict[bytes, torch.Tensor]:
-        return {key: self._entries[key] for key in keys if key in self._entries}
-
-    def _put(self, entries: Dict[bytes, torch.Tensor]) -> bool:
-        for key, entry in entries.items():
-            if self._num_bytes + entry.nbytes > self.megabytes * _BYTES_A_MEGABYTE:
-                return False
-            # Copied: a view would keep its whole batch.
-            self._entries[key] = entry.clone()
-            self._num_bytes += entry.nbytes
-        return True
+    def _open(self) -> "_Memory":
+        return _Memory()
 
     def _forget(self) -> None:
-        self._entries = {}
-        self._num_bytes = 0
+        self._opened = None
 
-    def __getstate__(self) -> Dict[str, Any]:
-        return {**super().__getstate__(), "_entries": {}, "_num_bytes": 0}
 
-    def _held_bytes(self) -> int:
-        return self._num_bytes
+class _Memory:
+    """What `LayerStore` does, in this process's memory."""
 
-    def __str__(self) -> str:
-        return f"biLM cache in RAM ({self._size(len(self._entries))})"
+    def __init__(self) -> None:
+        self._entries: Dict[bytes, bytearray] = {}
+        self.num_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, keys: Iterable[bytes]) -> Dict[bytes, bytearray]:
+        return {key: self._entries[key] for key in keys if key in self._entries}
+
+    def put(self, entries: Dict[bytes, memoryview], max_bytes: float) -> bool:
+        for key, entry in entries.items():
+            if self.num_bytes + entry.nbytes > max_bytes:
+                return False
+            self._entries[key] = bytearray(entry)
+            self.num_bytes += entry.nbytes
+        return True
 
 
 @LayerCache.register("disk")
@@ -262,21 +271,10 @@ class DiskCache(LayerCache):
     def __init__(self, path: str, megabytes: float = 16384, float16: bool = False) -> None:
         super().__init__(megabytes, float16)
         self.path = path
-        self._opened: Optional[LayerStore] = None
         self._fingerprint: Optional[bytes] = None
 
-    def _get(self, keys: List[bytes], packing: "_Packing") -> Dict[bytes, torch.Tensor]:
-        dtype = torch.float16 if self.float16 else packing.dtype
-        found = self._store().get(keys)
-        return {key: torch.frombuffer(entry, dtype=dtype).view(-1, packing.entry_dim) for key, entry in found.items()}
-
-    def _put(self, entries: Dict[bytes, torch.Tensor]) -> bool:
-        try:
-            as_bytes = {key: _bytes_of(entry) for key, entry in entries.items()}
-            return self._store().put(as_bytes, self.megabytes * _BYTES_A_MEGABYTE)
-        except OSError as error:
-            logger.warning("can't write to the cache in %s any more; going on without it: %s", self.path, error)
-            return False
+    def _open(self) -> LayerStore:
+        return LayerStore(self.path)
 
     def _forget(self) -> None:
         self._fingerprint = None
@@ -285,20 +283,6 @@ class DiskCache(LayerCache):
         if self._fingerprint is None:
             self._fingerprint = fingerprint(bilm, f"layout {_LAYOUT}, {'float16' if self.float16 else 'as computed'}")
         return self._fingerprint
-
-    def _store(self) -> LayerStore:
-        if self._opened is None:
-            self._opened = LayerStore(self.path)
-        return self._opened
-
-    def _held_bytes(self) -> int:
-        return self._store().num_bytes
-
-    def __getstate__(self) -> Dict[str, Any]:
-        return {**super().__getstate__(), "_opened": None}
-
-    def __str__(self) -> str:
-        return f"biLM cache in {self.path} ({self._size(len(self._store()))} of any biLM)"
 
 
 def _quarter_of_memory() -> float:
@@ -356,31 +340,34 @@ class _Packing(NamedTuple):
     num_layers: int
     projection_dim: int
     dtype: torch.dtype
+    stored_as: torch.dtype
 
     @classmethod
-    def of(cls, bilm: BiLm) -> "_Packing":
-        return cls(bilm.num_layers, bilm.options.projection_dim, next(bilm.parameters()).dtype)
+    def of(cls, bilm: BiLm, float16: bool) -> "_Packing":
+        dtype = next(bilm.parameters()).dtype
+        return cls(bilm.num_layers, bilm.options.projection_dim, dtype, torch.float16 if float16 else dtype)
 
     @property
     def entry_dim(self) -> int:
         return (2 * self.num_layers - 1) * self.projection_dim
 
-    def pack(self, layers: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    def pack(self, layers: torch.Tensor) -> torch.Tensor:
         """(num_layers, batch_size, num_steps, 2 * projection_dim) -> (batch_size, num_steps, entry_dim) on the host."""
         packed = torch.cat([layers[0, ..., : self.projection_dim], *layers[1:]], dim=-1)
-        return packed.to(dtype).cpu()
+        return packed.to(self.stored_as).cpu()
 
-    def unpack(self, entries: List[Optional[torch.Tensor]], num_steps: int, device: torch.device) -> torch.Tensor:
+    def unpack(self, entries: List[Optional[bytearray]], num_steps: int, device: torch.device) -> torch.Tensor:
         """The inverse, for entries of any lengths, on `device`; zeros for padding and for missing entries."""
-        (dtype,) = {self.dtype if device.type == "cpu" else entry.dtype for entry in entries if entry is not None}
-        # Memory that a GPU can copy from while the host goes on.
         shape = (self.num_layers, len(entries), num_steps, 2 * self.projection_dim)
+        dtype = self.dtype if device.type == "cpu" else self.stored_as
+        # Memory that a GPU can copy from while the host goes on.
         layers = torch.zeros(shape, dtype=dtype, pin_memory=device.type == "cuda")
         for row, entry in enumerate(entries):
             if entry is not None:
-                length = len(entry)
+                packed = torch.frombuffer(entry, dtype=self.stored_as).view(-1, self.entry_dim)
+                length = len(packed)
                 halves = layers[0, row, :length].view(length, 2, self.projection_dim)
-                halves.copy_(entry[:, : self.projection_dim].unsqueeze(1))
-                others = entry[:, self.projection_dim :].unflatten(1, (self.num_layers - 1, -1))
+                halves.copy_(packed[:, : self.projection_dim].unsqueeze(1))
+                others = packed[:, self.projection_dim :].unflatten(1, (self.num_layers - 1, -1))
                 layers[1:, row, :length] = others.transpose(0, 1)
         return layers.to(device, non_blocking=True).to(self.dtype)

@@ -107,25 +107,25 @@ def test_float16_takes_half_the_room(bilm):
     full, half = RamCache(), RamCache(float16=True)
     for cache in (full, half):
         cache.run(bilm, IDS)
-    assert full._num_bytes == 2 * half._num_bytes > 0
+    assert full.store.num_bytes == 2 * half.store.num_bytes > 0
 
 
 def test_the_token_layer_is_kept_at_half_width(bilm):
     cache = RamCache()
     cache.run(bilm, IDS[1:2])
-    assert cache._num_bytes == 3 * (2 * 3 - 1) * bilm.options.projection_dim * 4
+    assert cache.store.num_bytes == 3 * (2 * 3 - 1) * bilm.options.projection_dim * 4
 
 
 def test_first_come_stays_and_the_budget_is_kept(bilm, runs):
     roomy = RamCache()
     roomy.run(bilm, IDS[:1])
-    cache = RamCache(megabytes=1.5 * roomy._num_bytes / 2**20)  # for one and a half of these
+    cache = RamCache(megabytes=1.5 * roomy.store.num_bytes / 2**20)  # for one and a half of these
     runs.clear()
     for _ in range(3):
         for ids in (IDS[:1], IDS[2:3]):
             assert_same(cache.run(bilm, ids), BiLm.forward(bilm, ids))
     assert runs == [(1, 4)] * 4  # the first once, the other three times
-    assert cache._num_bytes == roomy._num_bytes
+    assert cache.store.num_bytes == roomy.store.num_bytes
 
 
 def test_what_would_hold_the_data_is_said_once(bilm, caplog):
@@ -140,7 +140,7 @@ def test_what_would_hold_the_data_is_said_once(bilm, caplog):
             small.report()
     (message,) = [record.message for record in caplog.records]
     assert "0.2 of 0 MB, full" in message
-    assert roomy._num_bytes / 2**20 < int(re.search(r"'megabytes' of (\d+) ", message).group(1)) < 3
+    assert roomy.store.num_bytes / 2**20 < int(re.search(r"'megabytes' of (\d+) ", message).group(1)) < 3
 
 
 @pytest.mark.parametrize("num_bytes", [2**30, 2**34])
@@ -235,7 +235,7 @@ def test_a_full_cache_has_room_again_for_new_weights(bilm):
     cache.megabytes = 1
     change_in_place(bilm)
     cache.run(bilm, IDS)
-    assert not cache.is_full and len(cache._entries) == 4
+    assert not cache.is_full and len(cache.store._entries) == 4
 
 
 def test_mixed_precision_has_entries_of_its_own(bilm, make_cache):
@@ -309,7 +309,7 @@ def test_on_a_gpu_a_full_cache_leaves_layers_where_they_are(bilm, gpu):
     cache, on_gpu = RamCache(megabytes=0.001), bilm.cuda()
     cache.run(on_gpu, IDS[1:2].cuda())
     cache.run(on_gpu, IDS[:1].cuda())
-    assert cache.is_full and cache._entries
+    assert cache.is_full and cache.store._entries
     for ids in (IDS[2:3], IDS[:3]):  # nothing found, something found
         with gpu.counted() as counts:
             output = cache.run(on_gpu, ids.cuda())
@@ -324,8 +324,7 @@ def test_another_process_s_cache_can_be_filled_with_the_very_same_vectors(bilm, 
         cache.run(bilm, IDS[rows])
     other = BiLmSource.from_files(*bilm_files).requires_grad_(False).eval()
     filled.load_state_dict(pickle.loads(pickle.dumps(cache.state_dict())), other)
-    assert filled._entries.keys() == cache._entries.keys()
-    assert all(torch.equal(filled._entries[key], entry) for key, entry in cache._entries.items())
+    assert filled.store._entries == cache.store._entries
     assert other.token_cache._rows == bilm.token_cache._rows
     assert filled.state_dict()["batches"] == cache.state_dict()["batches"]
     other.forward = None  # everything is found
@@ -346,10 +345,10 @@ def test_words_come_again_where_no_sentences_have_to(bilm, bilm_files, disk, kin
 # ---- On disk ----
 
 
-@pytest.mark.parametrize("name", ["0.index", "0.entries"])
-def test_a_damaged_store_costs_a_warning_and_no_run(bilm, disk, name, caplog):
+def test_a_damaged_store_costs_a_warning_and_no_run(bilm, disk, caplog):
     expected = disk.run(bilm, IDS)
     disk._opened = None  # as in the next run
+    (name,) = os.listdir(disk.path)
     os.truncate(os.path.join(disk.path, name), 50)
     for _ in range(2):
         assert_same(disk.run(bilm, IDS), expected)
@@ -360,7 +359,7 @@ def test_a_disk_that_takes_no_more_is_warned_of_once(bilm, disk, caplog, monkeyp
     def no_space(*args):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(os, "pwrite", no_space)
+    monkeypatch.setattr(os, "replace", no_space)
     for _ in range(2):
         assert_same(disk.run(bilm, IDS), bilm(IDS))
     (warning,) = [record.message for record in caplog.records]

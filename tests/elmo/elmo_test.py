@@ -152,7 +152,7 @@ def test_the_cache_is_no_part_of_the_models_state(bilm_files):
     elmo, warm = make_elmo(bilm_files), make_elmo(bilm_files)
     warm.embed(IDS)
     assert warm.state_dict().keys() == elmo.state_dict().keys()
-    assert copy.deepcopy(warm).cache._entries == {} != warm.cache._entries
+    assert copy.deepcopy(warm).cache.store._entries == {} != warm.cache.store._entries
 
 
 def test_an_epochs_use_of_the_cache_is_logged(bilm_files, caplog):

@@ -206,12 +206,9 @@ def bilm_with_softmax(folder: Path) -> Path:
 ENTRIES = {bytes(15) + bytes([number]): bytes(number * 20) for number in range(1, 6)}
 
 
-def layer_cache(name: str) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        LayerStore(str(folder / "cache")).put({key: memoryview(entry) for key, entry in ENTRIES.items()}, 2**20)
-        return folder / "cache" / name
-
-    return write
+def _write_layer_cache(folder: Path) -> Path:
+    LayerStore(str(folder / "cache")).put({key: memoryview(entry) for key, entry in ENTRIES.items()}, 2**20)
+    return next((folder / "cache").iterdir())
 
 
 def _read_layer_cache(path: Path) -> None:
@@ -419,7 +416,7 @@ FORMATS: Dict[str, Format] = {
         )
         for name in ("model_state_e1_b0.th", "training_state_e1_b0.th")
     },
-    **{f"layer cache, {name}": Format(layer_cache(name), _read_layer_cache) for name in ("0.index", "0.entries")},
+    "layer cache": Format(_write_layer_cache, _read_layer_cache),
     **{
         f"vector table, {name}": Format(vector_table(name), _read_vector_table, digest_of)
         for name in ("index.npy", "float16")
