@@ -26,8 +26,9 @@ from typing import Callable, Dict, List, Optional
 import numpy
 from tqdm import tqdm
 
+from elmo_plugin.bilm.word_ids import NAMESPACE
 from elmo_plugin.training.reader import BiLmReader
-from elmo_plugin.training.vocabulary import NAMESPACE, BiLmVocabulary
+from elmo_plugin.training.vocabulary import BiLmVocabulary
 from elmo_plugin.training.windows import PackedWindows
 
 WORDS_PER_CHUNK = 20_000

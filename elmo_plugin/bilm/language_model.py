@@ -18,8 +18,9 @@ from elmo_plugin.bilm.cuda_graphs import WindowRunner
 from elmo_plugin.bilm.perplexity import BiLmPerplexity
 from elmo_plugin.bilm.softmax import BiLmSoftmax
 from elmo_plugin.bilm.state import BiLmState
+from elmo_plugin.bilm.word_ids import NAMESPACE, WordIds
 from elmo_plugin.characters import unique_rows
-from elmo_plugin.characters.mapping import BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN, CharacterMapping
+from elmo_plugin.characters.mapping import CharacterMapping
 
 
 class Streams(NamedTuple):
@@ -79,7 +80,7 @@ class BiLmLanguageModel(Model):
         dropout: float = 0.1,
         carry_state: bool = True,
         reset_probability: float = 0.0,
-        namespace: str = "bilm_words",
+        namespace: str = NAMESPACE,
         pretrained_file: Optional[str] = None,
         cuda_graphs: bool = False,
         initializer: Optional[InitializerApplicator] = None,
@@ -90,8 +91,8 @@ class BiLmLanguageModel(Model):
             raise ConfigurationError(
                 f"elmo::bilm: reset_probability has to be between 0 and 1, got {reset_probability}"
             )
-        word_ids = _classes(vocab, namespace)
-        self._begin_id, self._end_id = word_ids[BEGIN_SENTENCE_TOKEN], word_ids[END_SENTENCE_TOKEN]
+        word_ids = WordIds(vocab, namespace)
+        self._begin_id, self._end_id = word_ids.begin_id, word_ids.end_id
         self.namespace = namespace
         self.bilm = bilm
         self.softmax = softmax.construct(num_words=len(word_ids), input_dim=bilm.options.projection_dim)
@@ -110,33 +111,14 @@ class BiLmLanguageModel(Model):
             self._load_pretrained(pretrained_file)
 
     def forward(
-        self,
-        characters: Optional[torch.Tensor] = None,
-        forward_inputs: Optional[torch.Tensor] = None,
-        backward_inputs: Optional[torch.Tensor] = None,
-        forward_targets: Optional[torch.Tensor] = None,
-        backward_targets: Optional[torch.Tensor] = None,
-        mask: Optional[torch.Tensor] = None,
-        sentence_starts: Optional[torch.Tensor] = None,
-        tokens: Optional[TextFieldTensors] = None,
-        target_ids: Optional[torch.Tensor] = None,
+        self, tokens: Optional[TextFieldTensors] = None, target_ids: Optional[torch.Tensor] = None, **windows
     ) -> Dict[str, torch.Tensor]:
-        """Takes `tokens` and `target_ids` of sentences, or else the other seven: packed windows, as `elmo::windows`
-        describes them.
-        """
+        """Takes `tokens` and `target_ids` of sentences, or else what `elmo::windows` gives for packed windows."""
         if tokens is not None and target_ids is not None:
             streams = self.read_sentences(tokens, target_ids)
             top_layer = self.run_sentences(streams)
         else:
-            windows = _complete_windows(
-                characters=characters,
-                forward_inputs=forward_inputs,
-                backward_inputs=backward_inputs,
-                forward_targets=forward_targets,
-                backward_targets=backward_targets,
-                mask=mask,
-                sentence_starts=sentence_starts,
-            )
+            _check_windows(windows)
             streams = self._read_windows(windows)
             top_layer = self._run_windows(streams, windows["sentence_starts"])
         return {"loss": self._loss(top_layer, streams)}
@@ -184,13 +166,8 @@ class BiLmLanguageModel(Model):
     def _read_windows(self, windows: Dict[str, torch.Tensor]) -> Streams:
         # Each word type of the batch goes through the token layer once.
         types = self.bilm.token_layer(windows["characters"])
-        return Streams(
-            forward_inputs=functional.embedding(windows["forward_inputs"], types),
-            backward_inputs=functional.embedding(windows["backward_inputs"], types),
-            forward_targets=windows["forward_targets"],
-            backward_targets=windows["backward_targets"],
-            mask=windows["mask"],
-        )
+        inputs = (functional.embedding(windows[name], types) for name in ("forward_inputs", "backward_inputs"))
+        return Streams(*inputs, windows["forward_targets"], windows["backward_targets"], windows["mask"])
 
     def _run_windows(self, streams: Streams, sentence_starts: torch.Tensor) -> TopLayer:
         self._check_carried_state(num_rows=streams.mask.size(0))
@@ -271,16 +248,13 @@ class BiLmLanguageModel(Model):
             ) from error
 
 
-def _complete_windows(**tensors: Optional[torch.Tensor]) -> Dict[str, torch.Tensor]:
-    """The tensors of packed windows, if the batch has all of them."""
-    windows = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    missing = [name for name in tensors if name not in windows]
+def _check_windows(windows: Dict[str, torch.Tensor]) -> None:
+    missing = [name for name in ("characters", *Streams._fields, "sentence_starts") if name not in windows]
     if missing:
         raise ConfigurationError(
             "elmo::bilm takes sentences, as tokens and target_ids (from the reader elmo::bilm), or packed windows "
             f"(from the data loader elmo::windows). This batch is neither; to be windows it lacks {', '.join(missing)}."
         )
-    return windows
 
 
 def _character_ids(tokens: TextFieldTensors) -> torch.Tensor:
@@ -290,23 +264,6 @@ def _character_ids(tokens: TextFieldTensors) -> torch.Tensor:
     raise ConfigurationError(
         f"elmo::bilm reads characters: give the reader a token indexer elmo::characters; it has {list(tokens)}"
     )
-
-
-def _classes(vocab: Vocabulary, namespace: str) -> Dict[str, int]:
-    """The softmax's classes, from word to id."""
-    if namespace not in vocab.get_namespaces() or vocab.is_padded(namespace):
-        raise ConfigurationError(
-            f"elmo::bilm predicts the words of the vocabulary's namespace {namespace!r}, without padding; the "
-            f"vocabulary has {sorted(vocab.get_namespaces())}. "
-            'Build it with "vocabulary": {"type": "elmo::bilm", ...}'
-        )
-    word_ids = vocab.get_token_to_index_vocabulary(namespace)
-    for boundary in (BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN):
-        if boundary not in word_ids:
-            raise ConfigurationError(
-                f"elmo::bilm also predicts {boundary}, but the vocabulary's {namespace!r} doesn't have it"
-            )
-    return word_ids
 
 
 def _check_same_words(vocab: Vocabulary, trained_vocab: Vocabulary, namespace: str, archive_file: str) -> None:

@@ -23,6 +23,7 @@ from elmo_plugin.bilm.checkpoint import read
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.bilm.pretrained import PRETRAINED
 from elmo_plugin.bilm.softmax import FullSoftmax
+from elmo_plugin.bilm.word_ids import NAMESPACE
 from elmo_plugin.files import PathOrStr, replacing
 
 NAME = "softmax.hdf5"
@@ -96,9 +97,8 @@ def open_archive(name: str) -> Optional[Archive]:
         return None
     bilm = read(folder / "options.json", folder / "weights.hdf5")
     softmax = read_softmax(folder / NAME, bilm.options.projection_dim)
-    namespace = "bilm_words"
-    vocab = Vocabulary(non_padded_namespaces=[*DEFAULT_NON_PADDED_NAMESPACES, namespace])
-    vocab.add_tokens_to_namespace(softmax.words, namespace)
+    vocab = Vocabulary(non_padded_namespaces=[*DEFAULT_NON_PADDED_NAMESPACES, NAMESPACE])
+    vocab.add_tokens_to_namespace(softmax.words, NAMESPACE)
     model = BiLmLanguageModel(vocab, bilm, Lazy(FullSoftmax))
     model.softmax.load_state_dict({"weight": softmax.weight, "bias": softmax.bias})
     model.eval()

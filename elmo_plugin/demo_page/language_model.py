@@ -5,8 +5,8 @@ from typing import Any, Dict, List, NamedTuple
 
 from allennlp.predictors import Predictor
 
+from elmo_plugin.bilm.word_ids import SPECIAL_WORDS
 from elmo_plugin.demo_page.texts import MAX_CHARACTERS, check_text, words_of
-from elmo_plugin.training.vocabulary import SPECIAL_WORDS
 
 NUM_SUBSTITUTES = 10
 

@@ -7,10 +7,10 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Vocabulary
 from allennlp.data.fields import ListField, TextField
 
+from elmo_plugin.bilm.word_ids import NAMESPACE, WordIds
 from elmo_plugin.characters.indexer import ElmoCharactersIndexer
 from elmo_plugin.characters.mapping import CharacterMapping
-from elmo_plugin.training.corpus import FILE_ORDER, SentenceOrder, SentenceSource, TextFiles
-from elmo_plugin.training.vocabulary import NAMESPACE, WordIds
+from elmo_plugin.training.corpus import SentenceSource, TextFiles
 
 DEFAULT_MAX_SENTENCE_LENGTH = 10_000
 INDEXER = "elmo"
@@ -68,11 +68,9 @@ class BiLmReader(DatasetReader):
             return TextFiles(data_path, self._max_sentence_length)
         return TaskText(self._task_reader, data_path, self._fields, self._skip_repeated, self._max_sentence_length)
 
-    def sentences(
-        self, data_path: Any, order: SentenceOrder = FILE_ORDER, rank: int = 0, world_size: int = 1
-    ) -> Iterator[List[str]]:
+    def sentences(self, data_path: Any) -> Iterator[List[str]]:
         """The words of each sentence, without boundaries."""
-        return self.sentence_source(data_path).sentences(order, rank, world_size)
+        return self.sentence_source(data_path).sentences()
 
     def _read(self, file_path: Any) -> Iterable[Instance]:
         for words in self.shard_iterable(self.sentences(file_path)):

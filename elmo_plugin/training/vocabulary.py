@@ -11,15 +11,11 @@ from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
 
-from elmo_plugin.characters.mapping import BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN
+from elmo_plugin.bilm.word_ids import NAMESPACE, SPECIAL_WORDS
 from elmo_plugin.files import read_lines
 from elmo_plugin.training.corpus import SentenceSource, TextFiles
 
 logger = logging.getLogger(__name__)
-
-NAMESPACE = "bilm_words"
-UNKNOWN_WORD = "<UNK>"
-SPECIAL_WORDS = (BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN, UNKNOWN_WORD)
 
 _NEWLINE_IN_FILES = "@@NEWLINE@@"  # what AllenNLP writes for a newline in an entry, and reads as one
 _PLACEHOLDER = "!!!MAXTERMID"  # an entry of the 1B Word vocabulary that bilm-tf doesn't count as a word
@@ -149,35 +145,3 @@ def read_vocab_file(path: str) -> List[str]:
 def _stripped_lines(path: str) -> Iterable[str]:
     # Unicode's other white space stays: a published vocabulary may have such a word, and a class is a line number.
     return (line.strip(" \t\r\n") for line in read_lines(path, skip_blank=False))
-
-
-class WordIds:
-    """Maps a word to its class, which is that of `<UNK>` for words not in the vocabulary.
-
-    If the text itself contains `<S>`, `</S>` or `<UNK>`, they are those classes too, as in bilm-tf.
-    """
-
-    def __init__(self, vocab: Vocabulary, namespace: str = NAMESPACE) -> None:
-        if namespace not in vocab.get_namespaces():
-            raise ConfigurationError(
-                f"the vocabulary has no namespace {namespace!r}, only {sorted(vocab.get_namespaces())}. "
-                'Count the words first: "vocabulary": {"type": "elmo::bilm", "data_path": ...}'
-            )
-        self._ids = vocab.get_token_to_index_vocabulary(namespace)
-        missing = [word for word in SPECIAL_WORDS if word not in self._ids]
-        if missing or vocab.is_padded(namespace):
-            raise ConfigurationError(
-                f"the namespace {namespace!r} doesn't hold classes of a biLM's softmax: "
-                + (f"it lacks {', '.join(missing)}" if missing else "it is padded")
-                + '. Build it with "vocabulary": {"type": "elmo::bilm", ...}'
-            )
-        self.begin_id = self._ids[BEGIN_SENTENCE_TOKEN]
-        self.end_id = self._ids[END_SENTENCE_TOKEN]
-        self.unknown_id = self._ids[UNKNOWN_WORD]
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def __call__(self, words: Iterable[str]) -> List[int]:
-        get, unknown_id = self._ids.get, self.unknown_id
-        return [get(word, unknown_id) for word in words]

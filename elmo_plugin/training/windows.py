@@ -8,9 +8,8 @@ streams:
     forward targets   w1 .. wn  </S>       backward targets   wn .. w1  <S>
 """
 
-import queue
-import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from heapq import heapreplace
 from typing import (
@@ -38,10 +37,10 @@ from allennlp.data.data_loaders import DataLoader, TensorDict
 from allennlp.data.dataset_readers.dataset_reader import DatasetReaderInput
 from allennlp.nn.util import move_to_device
 
+from elmo_plugin.bilm.word_ids import WordIds
 from elmo_plugin.characters.mapping import CharacterMapping
 from elmo_plugin.training.corpus import DEFAULT_SHUFFLE_BUFFER, SentenceOrder
 from elmo_plugin.training.reader import BiLmReader
-from elmo_plugin.training.vocabulary import WordIds
 
 T = TypeVar("T")
 
@@ -359,39 +358,15 @@ def _packed(character_ids: Sequence[int]) -> bytes:
 def prefetched(items: Generator[T, None, None], num_ahead: int) -> Generator[T, None, None]:
     """The same items in the same order, up to `num_ahead` of them prepared by a thread before they're asked for.
 
-    An error in the thread is raised here. The thread ends with the items, or when the iterator is closed.
+    The thread ends with the items, or when the iterator is closed.
     """
-    results: queue.Queue = queue.Queue(maxsize=num_ahead)
-    closed = threading.Event()
-
-    def work() -> None:
-        outcome: Tuple[str, object] = ("end", None)
-        try:
-            for item in items:
-                results.put(("item", item))
-                if closed.is_set():
-                    break
-        except BaseException as error:
-            outcome = ("error", error)
-        finally:
-            items.close()
-        results.put(outcome)
-
-    thread = threading.Thread(target=work, name="elmo::windows", daemon=True)
-    thread.start()
+    end: Any = object()
+    thread = ThreadPoolExecutor(1, thread_name_prefix="elmo::windows")
     try:
-        while True:
-            kind, value = results.get()
-            if kind == "error":
-                raise value
-            if kind == "end":
-                return
-            yield value
+        ahead = deque(thread.submit(next, items, end) for _ in range(num_ahead))
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(thread.submit(next, items, end))
+            yield item
     finally:
-        closed.set()
-        while thread.is_alive():  # it may be waiting for room
-            try:
-                results.get(timeout=0.01)
-            except queue.Empty:
-                pass
-        thread.join()
+        thread.shutdown(cancel_futures=True)
+        items.close()

@@ -1,5 +1,3 @@
-import pickle
-
 import pytest
 import torch
 from allennlp.common import Params
@@ -8,7 +6,8 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
-from elmo_plugin.training.vocabulary import BiLmVocabulary, WordIds, most_frequent, read_vocab_file
+from elmo_plugin.bilm.word_ids import WordIds
+from elmo_plugin.training.vocabulary import BiLmVocabulary, most_frequent, read_vocab_file
 
 CORPUS = "b a c a\n\nb a <UNK> d\ne <S>\n"
 CLASSES = ["<S>", "</S>", "<UNK>", "a", "b", "c", "d", "e"]
@@ -158,28 +157,3 @@ def test_limits_do_not_go_with_a_vocab_file(tmp_path):
 def test_a_reader_that_is_not_ours_is_refused(corpus):
     with pytest.raises(ConfigurationError, match="has to be an elmo::bilm one, got SequenceTaggingDatasetReader"):
         build(data_path=corpus, reader={"type": "sequence_tagging"})
-
-
-def test_unknown_words_get_the_class_of_unk(corpus):
-    word_ids = WordIds(build(data_path=corpus))
-    assert word_ids(["a", "zebra", "<UNK>", "<S>", "e"]) == [3, 2, 2, 0, 7]
-    assert len(word_ids) == 8
-    assert pickle.loads(pickle.dumps(word_ids))(["a", "zebra"]) == [3, 2]
-
-
-def test_a_vocabulary_without_the_namespace_is_refused():
-    with pytest.raises(ConfigurationError, match="has no namespace 'bilm_words'"):
-        WordIds(Vocabulary.empty())
-
-
-def test_a_padded_namespace_is_refused():
-    vocab = Vocabulary.empty()
-    vocab.add_tokens_to_namespace(["<S>", "</S>", "<UNK>"], "bilm_words")
-    with pytest.raises(ConfigurationError, match="it is padded"):
-        WordIds(vocab)
-
-
-def test_a_namespace_without_the_special_words_is_refused():
-    vocab = Vocabulary(non_padded_namespaces=["bilm_words"], tokens_to_add={"bilm_words": ["a", "<S>"]})
-    with pytest.raises(ConfigurationError, match="it lacks </S>, <UNK>"):
-        WordIds(vocab)

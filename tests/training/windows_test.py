@@ -289,7 +289,7 @@ def test_prefetching_changes_nothing(tmp_path):
 
 
 def prefetching_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "elmo::windows"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("elmo::windows")]
 
 
 def test_a_prefetching_thread_ends_with_its_iterator(tmp_path):
@@ -317,9 +317,9 @@ def test_no_more_is_prefetched_than_asked_for():
     items = prefetched((made.append(n) or n for n in range(100)), 3)
     assert next(items) == 0
     time.sleep(0.1)
-    assert len(made) <= 1 + 3 + 1  # given, waiting in the queue, and the one that waits for room
+    assert len(made) == 1 + 3  # given, and waiting
     items.close()
-    assert len(made) <= 1 + 3 + 1 + 1  # the thread may have begun one more, but doesn't read on to the end
+    assert len(made) == 1 + 3
 
 
 def test_batches_are_moved_to_the_device_asked_for(corpus):
