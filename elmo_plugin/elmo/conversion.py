@@ -1,17 +1,15 @@
 """Archives trained with AllenNLP's own ELMo, rewritten for this plugin's: the same predictions, faster.
 
-AllenNLP's `elmo_token_embedder` keeps the biLM's weights in the archive too, in its own order. They are brought into
-the published layout, read from there like any published biLM, and put back under this plugin's names.
+AllenNLP's `elmo_token_embedder` keeps the biLM's weights in the archive too, in its own order. They are put back in
+this plugin's, which is the published files', and under its names.
 """
 
 import glob
 import json
 import re
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-import h5py
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.models import archival
@@ -176,20 +174,14 @@ def _read_options(options_file: str) -> BiLmOptions:
 
 def _converted_state(archive: str, state: State, prefix: str, options: BiLmOptions) -> State:
     own = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-    with tempfile.TemporaryDirectory() as folder:
-        files = Path(folder, "options.json"), Path(folder, "weights.hdf5")
-        files[0].write_text(json.dumps(options.to_json()), encoding="utf-8")
-        with h5py.File(files[1], "w") as file:
-            try:
-                datasets = _published_datasets(own, options)
-            except KeyError as error:
-                raise ConfigurationError(
-                    f"{archive} can't be converted: its weights have no {error}, which the biLM's options ask for; "
-                    "does the options file belong to it?"
-                ) from error
-            for name, array in datasets.items():
-                file[name] = array.contiguous().numpy()
-        bilm: BiLm = checkpoint.read(*files)
+    bilm = BiLm(options)
+    try:
+        bilm.load_state_dict(dict(_bilm_parameters(own, options)))
+    except (KeyError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"{archive} can't be converted: its weights aren't those that the biLM's options ask for ({error}); does "
+            "the options file belong to it?"
+        ) from error
     converted = {f"elmo.bilm.{name}": value for name, value in bilm.state_dict().items()}
     for name, value in own.items():
         if name.startswith("_projection."):
@@ -207,33 +199,28 @@ def _pop_layer_weights(state: State, prefix: str) -> List[float]:
     return torch.softmax(torch.cat([state.pop(name) for name in names]).double(), dim=0).tolist()
 
 
-def _published_datasets(own: State, options: BiLmOptions) -> State:
-    """The biLM's weights by the names and in the order of the published HDF5."""
+def _bilm_parameters(own: State, options: BiLmOptions) -> Iterator[Tuple[str, torch.Tensor]]:
+    """The parameters of `BiLm`, from AllenNLP's."""
     tokens, lstms = "_elmo._elmo_lstm._token_embedder.", "_elmo._elmo_lstm._elmo_lstm."
-    datasets = {"char_embed": own[f"{tokens}_char_embedding_weights"][1:]}  # without the row of the padding
-    for index in range(len(options.filters)):
-        datasets[f"CNN/W_cnn_{index}"] = own[f"{tokens}char_conv_{index}.weight"].permute(2, 1, 0)[None]
-        datasets[f"CNN/b_cnn_{index}"] = own[f"{tokens}char_conv_{index}.bias"]
-    for index in range(options.num_highway):
-        for kind in ("weight", "bias"):
-            # AllenNLP's gate lets the layer's input through where the published one lets its output.
+    yield "character_cnn.char_embedding", own[f"{tokens}_char_embedding_weights"][1:]  # without that of padding
+    for kind in ("weight", "bias"):
+        for index in range(len(options.filters)):
+            yield f"character_cnn.convolutions.{index}.{kind}", own[f"{tokens}char_conv_{index}.{kind}"]
+        for index in range(options.num_highway):
             transform, carry = own[f"{tokens}_highways._layers.{index}.{kind}"].chunk(2)
-            letter = "W" if kind == "weight" else "b"
-            datasets[f"CNN_high_{index}/{letter}_transform"] = transform.t() if kind == "weight" else transform
-            datasets[f"CNN_high_{index}/{letter}_carry"] = -carry.t() if kind == "weight" else -carry
-    datasets["CNN_proj/W_proj"] = own[f"{tokens}_projection.weight"].t()
-    datasets["CNN_proj/b_proj"] = own[f"{tokens}_projection.bias"]
-    for direction, name in enumerate(("forward", "backward")):
+            yield f"character_cnn.highways.{index}.transform.{kind}", transform
+            # AllenNLP's gate lets the layer's input through where the published one lets its output.
+            yield f"character_cnn.highways.{index}.carry.{kind}", -carry
+        yield f"character_cnn.projection.{kind}", own[f"{tokens}_projection.{kind}"]
+    for direction in ("forward", "backward"):
         for index in range(options.num_layers):
-            layer = f"{lstms}{name}_layer_{index}."
-            cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell"
-            weights = torch.cat([own[f"{layer}input_linearity.weight"], own[f"{layer}state_linearity.weight"]], dim=1)
-            bias = _published_gates(own[f"{layer}state_linearity.bias"]).clone()
+            layer, lstm = f"{direction}_layers.{index}.", f"{lstms}{direction}_layer_{index}."
+            yield f"{layer}input_weight", _published_gates(own[f"{lstm}input_linearity.weight"])
+            yield f"{layer}state_weight", _published_gates(own[f"{lstm}state_linearity.weight"])
+            bias = _published_gates(own[f"{lstm}state_linearity.bias"])
             bias.chunk(4)[2].sub_(1.0)  # which AllenNLP adds when it reads the file
-            datasets[f"{cell}/W_0"] = _published_gates(weights).t()
-            datasets[f"{cell}/B"] = bias
-            datasets[f"{cell}/W_P_0"] = own[f"{layer}state_projection.weight"].t()
-    return datasets
+            yield f"{layer}bias", bias
+            yield f"{layer}projection_weight", own[f"{lstm}state_projection.weight"]
 
 
 def _published_gates(tensor: torch.Tensor) -> torch.Tensor:
