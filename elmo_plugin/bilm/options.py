@@ -8,27 +8,18 @@ from elmo_plugin.errors import ConfigurationError
 
 ACTIVATIONS = ("relu", "tanh")
 
-LARGEST = {
-    "projection_dim": 2**16,
-    "cell_dim": 2**16,
-    "num_layers": 64,
-    "char_dim": 2**12,
-    "num_filters": 2**16,
-    "num_highway": 64,
-    "max_characters_per_token": 2**12,
+_SIZES = {
+    "projection_dim": ("lstm.projection_dim", 1, 2**16),
+    "cell_dim": ("lstm.dim", 1, 2**16),
+    "num_layers": ("lstm.n_layers", 1, 64),
+    "char_dim": ("char_cnn.embedding.dim", 1, 2**12),
+    "num_filters": ("char_cnn.filters, added up,", 1, 2**16),
+    "num_highway": ("char_cnn.n_highway", 0, 64),
+    "max_characters_per_token": ("char_cnn.max_characters_per_token", 1, 2**12),
 }
-"""Far beyond any existing biLM; anything larger is a mistake that would exhaust memory before it is noticed."""
-
-_KEYS = {
-    "projection_dim": "lstm.projection_dim",
-    "cell_dim": "lstm.dim",
-    "num_layers": "lstm.n_layers",
-    "char_dim": "char_cnn.embedding.dim",
-    "num_filters": "char_cnn.filters, added up,",
-    "num_highway": "char_cnn.n_highway",
-    "max_characters_per_token": "char_cnn.max_characters_per_token",
-}
-"""What options.json calls them."""
+"""What options.json calls them, and their bounds. The largest are far beyond any existing biLM; anything larger is a
+mistake that would exhaust memory before it is noticed.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,11 +43,10 @@ class BiLmOptions:
     max_characters_per_token: int = DEFAULT_MAX_CHARACTERS
 
     def __post_init__(self) -> None:
-        for name, largest in LARGEST.items():
-            least = 0 if name == "num_highway" else 1
+        for name, (key, least, largest) in _SIZES.items():
             if not least <= getattr(self, name) <= largest:
                 raise ConfigurationError(
-                    f"a biLM's {name} ({_KEYS[name]} in options.json) has to be from {least} to {largest}, not "
+                    f"a biLM's {name} ({key} in options.json) has to be from {least} to {largest}, not "
                     f"{getattr(self, name)}; correct it"
                 )
         for name in ("cell_clip", "projection_clip"):
