@@ -5,7 +5,7 @@ back. The functions are those of `bilm/lstm_cell.py`, `bilm/lstm_gradients.py` a
 same arguments and results. Numbers are read and written as they are stored, and computed in float32.
 """
 
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, List, Optional
 
 import torch
 
@@ -20,6 +20,28 @@ _BLOCK = 1024
 
 
 if triton is not None:
+    # `size` is how many numbers a kernel writes to each tensor, of rows that are `dim` long. What is absent, such as a
+    # clip, is None, which Triton knows when it compiles.
+
+    @triton.jit
+    def _places(size, dim, BLOCK: tl.constexpr):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        return place, place < size, place // dim, place % dim
+
+    @triton.jit
+    def _load(at, mask):
+        return tl.load(at, mask).to(tl.float32)
+
+    @triton.jit
+    def _load_4(at, dim, mask):
+        return _load(at, mask), _load(at + dim, mask), _load(at + 2 * dim, mask), _load(at + 3 * dim, mask)
+
+    @triton.jit
+    def _store_4(at, dim, first, second, third, fourth, mask):
+        tl.store(at, first, mask)
+        tl.store(at + dim, second, mask)
+        tl.store(at + 2 * dim, third, mask)
+        tl.store(at + 3 * dim, fourth, mask)
 
     @triton.jit
     def _sigmoid(x):
@@ -37,98 +59,54 @@ if triton is not None:
     @triton.jit
     def _kept(keep, row, num_rows, mask):
         # The same for all directions.
-        return tl.load(keep + row % num_rows, mask).to(tl.float32)
+        return _load(keep + row % num_rows, mask)
 
     @triton.jit
-    def _place_of_gates(row, column, num_rows, dim, direction_stride):
-        return (row // num_rows).to(tl.int64) * direction_stride + (row % num_rows) * 4 * dim + column
+    def _place_of_gates(row, column, num_rows, dim, stride):
+        return (row // num_rows).to(tl.int64) * stride + (row % num_rows) * 4 * dim + column
 
     @triton.jit
     def _next_cell(
-        gates,
-        cell,
-        keep,
-        new_cell,
-        tanh_cell,
-        unprojected,
-        num_numbers,
-        num_rows,
-        dim,
-        direction_stride,
-        clip,
-        HAS_KEEP: tl.constexpr,
-        HAS_CLIP: tl.constexpr,
-        BLOCK: tl.constexpr,
+        gates, cell, keep, clip, new_cell, tanh_cell, unprojected, size, num_rows, dim, stride, BLOCK: tl.constexpr
     ):
-        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        mask = place < num_numbers
-        row, column = place // dim, place % dim
-        at = gates + _place_of_gates(row, column, num_rows, dim, direction_stride)
-        i = _sigmoid(tl.load(at, mask).to(tl.float32))
-        j = _tanh(tl.load(at + dim, mask).to(tl.float32))
-        f = _sigmoid(tl.load(at + 2 * dim, mask).to(tl.float32))
-        o = _sigmoid(tl.load(at + 3 * dim, mask).to(tl.float32))
-        met = tl.load(cell + place, mask).to(tl.float32)
-        if HAS_KEEP:
+        place, mask, row, column = _places(size, dim, BLOCK)
+        at = gates + _place_of_gates(row, column, num_rows, dim, stride)
+        i, j, f, o = _load_4(at, dim, mask)
+        i, j, f, o = _sigmoid(i), _tanh(j), _sigmoid(f), _sigmoid(o)
+        met = _load(cell + place, mask)
+        if keep is not None:
             met = met * _kept(keep, row, num_rows, mask)
         c = f * met + i * j
-        if HAS_CLIP:
+        if clip is not None:
             c = _clipped(c, clip)
         t = _tanh(c)
-        tl.store(at, i, mask)
-        tl.store(at + dim, j, mask)
-        tl.store(at + 2 * dim, f, mask)
-        tl.store(at + 3 * dim, o, mask)
+        _store_4(at, dim, i, j, f, o, mask)
         tl.store(new_cell + place, c, mask)
         # In this order, since the two may be the same memory.
         tl.store(tanh_cell + place, t, mask)
         tl.store(unprojected + place, t * o, mask)
 
     @triton.jit
-    def _next_state(
-        hidden,
-        next_keep,
-        met_hidden,
-        num_numbers,
-        num_rows,
-        dim,
-        clip,
-        HAS_KEEP: tl.constexpr,
-        HAS_CLIP: tl.constexpr,
-        BLOCK: tl.constexpr,
-    ):
-        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        mask = place < num_numbers
-        h = tl.load(hidden + place, mask).to(tl.float32)
-        if HAS_CLIP:
+    def _next_state(hidden, clip, next_keep, met_hidden, size, num_rows, dim, BLOCK: tl.constexpr):
+        place, mask, row, _ = _places(size, dim, BLOCK)
+        h = _load(hidden + place, mask)
+        if clip is not None:
             h = _clipped(h, clip)
             tl.store(hidden + place, h, mask)
-        if HAS_KEEP:
-            tl.store(met_hidden + place, h * _kept(next_keep, place // dim, num_rows, mask), mask)
+        if next_keep is not None:
+            tl.store(met_hidden + place, h * _kept(next_keep, row, num_rows, mask), mask)
 
     @triton.jit
     def _state_gradient(
-        grad_met,
-        next_keep,
-        grad_output,
-        hidden,
-        grad_projected,
-        num_numbers,
-        num_rows,
-        dim,
-        clip,
-        HAS_KEEP: tl.constexpr,
-        HAS_CLIP: tl.constexpr,
-        BLOCK: tl.constexpr,
+        grad_met, next_keep, grad_output, hidden, clip, grad_projected, size, num_rows, dim, BLOCK: tl.constexpr
     ):
-        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        mask = place < num_numbers
-        g = tl.load(grad_met + place, mask).to(tl.float32)
-        if HAS_KEEP:
-            g = g * _kept(next_keep, place // dim, num_rows, mask)
-        g += tl.load(grad_output + place, mask).to(tl.float32)
-        if HAS_CLIP:
-            h = tl.load(hidden + place, mask).to(tl.float32)
+        place, mask, row, _ = _places(size, dim, BLOCK)
+        g = _load(grad_met + place, mask)
+        if next_keep is not None:
+            g = g * _kept(next_keep, row, num_rows, mask)
+        g += _load(grad_output + place, mask)
+        if clip is not None:
+            h = _load(hidden + place, mask)
             g = tl.where((h > -clip) & (h < clip), g, 0.0)
         tl.store(grad_projected + place, g, mask)
 
@@ -139,193 +117,131 @@ if triton is not None:
         grad_cell,
         cell,
         keep,
+        clip,
         new_cell,
         tanh_cell,
-        num_numbers,
+        size,
         num_rows,
         dim,
-        direction_stride,
-        clip,
-        HAS_KEEP: tl.constexpr,
-        HAS_CLIP: tl.constexpr,
+        stride,
         BLOCK: tl.constexpr,
     ):
-        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        mask = place < num_numbers
-        row, column = place // dim, place % dim
-        at = gates + _place_of_gates(row, column, num_rows, dim, direction_stride)
-        i, j = tl.load(at, mask).to(tl.float32), tl.load(at + dim, mask).to(tl.float32)
-        f, o = tl.load(at + 2 * dim, mask).to(tl.float32), tl.load(at + 3 * dim, mask).to(tl.float32)
-        t = tl.load(tanh_cell + place, mask).to(tl.float32)
-        g = tl.load(grad_unprojected + place, mask).to(tl.float32)
-        met = tl.load(cell + place, mask).to(tl.float32)
-        gc = tl.load(grad_cell + place, mask).to(tl.float32) + g * o * (1.0 - t * t)
-        if HAS_CLIP:
-            c = tl.load(new_cell + place, mask).to(tl.float32)
+        place, mask, row, column = _places(size, dim, BLOCK)
+        at = gates + _place_of_gates(row, column, num_rows, dim, stride)
+        i, j, f, o = _load_4(at, dim, mask)
+        t = _load(tanh_cell + place, mask)
+        g = _load(grad_unprojected + place, mask)
+        met = _load(cell + place, mask)
+        gc = _load(grad_cell + place, mask) + g * o * (1.0 - t * t)
+        if clip is not None:
+            c = _load(new_cell + place, mask)
             gc = tl.where((c > -clip) & (c < clip), gc, 0.0)
         to_met = gc * f
-        if HAS_KEEP:
+        if keep is not None:
             kept = _kept(keep, row, num_rows, mask)
             met, to_met = met * kept, to_met * kept
-        tl.store(at, gc * j * i * (1.0 - i), mask)
-        tl.store(at + dim, gc * i * (1.0 - j * j), mask)
-        tl.store(at + 2 * dim, gc * met * f * (1.0 - f), mask)
-        tl.store(at + 3 * dim, g * t * o * (1.0 - o), mask)
+        to_i, to_j = gc * j * i * (1.0 - i), gc * i * (1.0 - j * j)
+        to_f, to_o = gc * met * f * (1.0 - f), g * t * o * (1.0 - o)
+        _store_4(at, dim, to_i, to_j, to_f, to_o, mask)
         tl.store(grad_cell + place, to_met, mask)
 
     @triton.jit
     def _next_hidden(
-        step,
-        bias,
-        cell_before,
-        mask,
-        cell,
-        squashed,
-        hidden,
-        num_numbers,
-        num_continued,
-        dim,
-        HAS_MASK: tl.constexpr,
-        BLOCK: tl.constexpr,
+        step, bias, cell_before, dropped, cell, squashed, hidden, size, num_continued, dim, BLOCK: tl.constexpr
     ):
-        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        is_here = place < num_numbers
-        row, column = place // dim, place % dim
+        place, mask, row, column = _places(size, dim, BLOCK)
         at, of_gate = step + row * 6 * dim + column, bias + column
-        g = _tanh(tl.load(at, is_here).to(tl.float32) + tl.load(of_gate, is_here).to(tl.float32))
-        i = _gate(at + dim, of_gate + dim, is_here)
-        f = _gate(at + 2 * dim, of_gate + 2 * dim, is_here)
-        o = _gate(at + 3 * dim, of_gate + 3 * dim, is_here)
-        r = _gate(at + 4 * dim, of_gate + 4 * dim, is_here)
-        carried = tl.load(at + 5 * dim, is_here).to(tl.float32)
+        g, i, f, o = _load_4(at, dim, mask)
+        bias_g, bias_i, bias_f, bias_o = _load_4(of_gate, dim, mask)
+        g, i, f, o = _tanh(g + bias_g), _sigmoid(i + bias_i), _sigmoid(f + bias_f), _sigmoid(o + bias_o)
+        r = _sigmoid(_load(at + 4 * dim, mask) + _load(of_gate + 4 * dim, mask))
+        carried = _load(at + 5 * dim, mask)
         before = tl.load(cell_before + place, place < num_continued, other=0.0).to(tl.float32)
         c = i * g + f * before
         s = _tanh(c)
         h = r * o * s + (1.0 - r) * carried
-        if HAS_MASK:
-            h = h * tl.load(mask + place, is_here).to(tl.float32)
-        tl.store(at, g, is_here)
-        tl.store(at + dim, i, is_here)
-        tl.store(at + 2 * dim, f, is_here)
-        tl.store(at + 3 * dim, o, is_here)
-        tl.store(at + 4 * dim, r, is_here)
-        tl.store(cell + place, c, is_here)
-        tl.store(squashed + place, s, is_here)
-        tl.store(hidden + place, h, is_here)
-
-    @triton.jit
-    def _gate(at, bias, mask):
-        return _sigmoid(tl.load(at, mask).to(tl.float32) + tl.load(bias, mask).to(tl.float32))
+        if dropped is not None:
+            h = h * _load(dropped + place, mask)
+        _store_4(at, dim, g, i, f, o, mask)
+        tl.store(at + 4 * dim, r, mask)
+        tl.store(cell + place, c, mask)
+        tl.store(squashed + place, s, mask)
+        tl.store(hidden + place, h, mask)
 
     @triton.jit
     def _hidden_gradient(
         step,
         squashed,
         cell_before,
-        mask,
+        dropped,
         grad_state,
         grad_output,
         grad_cell,
-        num_numbers,
+        size,
         num_continued,
         dim,
-        HAS_MASK: tl.constexpr,
         BLOCK: tl.constexpr,
     ):
-        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        is_here = place < num_numbers
-        row, column = place // dim, place % dim
+        place, mask, row, column = _places(size, dim, BLOCK)
         at = step + row * 6 * dim + column
-        g, i = tl.load(at, is_here).to(tl.float32), tl.load(at + dim, is_here).to(tl.float32)
-        f, o = tl.load(at + 2 * dim, is_here).to(tl.float32), tl.load(at + 3 * dim, is_here).to(tl.float32)
-        r, carried = tl.load(at + 4 * dim, is_here).to(tl.float32), tl.load(at + 5 * dim, is_here).to(tl.float32)
-        s = tl.load(squashed + place, is_here).to(tl.float32)
+        g, i, f, o = _load_4(at, dim, mask)
+        r, carried = _load(at + 4 * dim, mask), _load(at + 5 * dim, mask)
+        s = _load(squashed + place, mask)
         before = tl.load(cell_before + place, place < num_continued, other=0.0).to(tl.float32)
-        gh = tl.load(grad_state + place, is_here).to(tl.float32) + tl.load(grad_output + place, is_here).to(tl.float32)
-        if HAS_MASK:
-            gh = gh * tl.load(mask + place, is_here).to(tl.float32)
+        gh = _load(grad_state + place, mask) + _load(grad_output + place, mask)
+        if dropped is not None:
+            gh = gh * _load(dropped + place, mask)
         through = gh * r
-        gc = tl.load(grad_cell + place, is_here).to(tl.float32) + through * o * (1.0 - s * s)
-        tl.store(at, gc * i * (1.0 - g * g), is_here)
-        tl.store(at + dim, gc * g * i * (1.0 - i), is_here)
-        tl.store(at + 2 * dim, gc * before * f * (1.0 - f), is_here)
-        tl.store(at + 3 * dim, through * s * o * (1.0 - o), is_here)
-        tl.store(at + 4 * dim, gh * (o * s - carried) * r * (1.0 - r), is_here)
-        tl.store(at + 5 * dim, gh - through, is_here)
-        tl.store(grad_cell + place, tl.where(place < num_continued, gc * f, gc), is_here)
+        gc = _load(grad_cell + place, mask) + through * o * (1.0 - s * s)
+        to_g, to_i = gc * i * (1.0 - g * g), gc * g * i * (1.0 - i)
+        to_f, to_o = gc * before * f * (1.0 - f), through * s * o * (1.0 - o)
+        _store_4(at, dim, to_g, to_i, to_f, to_o, mask)
+        tl.store(at + 4 * dim, gh * (o * s - carried) * r * (1.0 - r), mask)
+        tl.store(at + 5 * dim, gh - through, mask)
+        tl.store(grad_cell + place, tl.where(place < num_continued, gc * f, gc), mask)
 
 
 def next_cell_(gates, cell, keep, clip, new_cell, tanh_cell, unprojected) -> None:
-    tensors = gates, cell, cell if keep is None else keep, new_cell, tanh_cell, unprojected
-    _launch(_next_cell, tensors, like=cell, clip=clip, keep=keep, gates=gates)
+    arguments = [gates, cell, keep, clip, new_cell, tanh_cell, unprojected]
+    _launch(_next_cell, cell, arguments, *cell.shape[-2:], _stride_of_directions(gates), strided=gates)
 
 
 def next_state_(hidden, clip, next_keep, met_hidden) -> None:
     if clip is not None or next_keep is not None:
-        tensors = hidden, hidden if next_keep is None else next_keep, met_hidden
-        _launch(_next_state, tensors, like=hidden, clip=clip, keep=next_keep)
+        _launch(_next_state, hidden, [hidden, clip, next_keep, met_hidden], *hidden.shape[-2:])
 
 
 def state_gradient_(grad_met, next_keep, grad_output, hidden, clip, grad_projected) -> None:
-    tensors = grad_met, hidden if next_keep is None else next_keep, grad_output, hidden, grad_projected
-    _launch(_state_gradient, tensors, like=hidden, clip=clip, keep=next_keep)
+    arguments = [grad_met, next_keep, grad_output, hidden, clip, grad_projected]
+    _launch(_state_gradient, hidden, arguments, *hidden.shape[-2:])
 
 
 def cell_gradient_(gates, grad_unprojected, grad_cell, cell, keep, clip, new_cell, tanh_cell, scratch) -> None:
-    tensors = gates, grad_unprojected, grad_cell, cell, cell if keep is None else keep, new_cell, tanh_cell
-    _launch(_cell_gradient, tensors, like=cell, clip=clip, keep=keep, gates=gates)
-
-
-def _launch(
-    kernel: Any,
-    tensors: Sequence[torch.Tensor],
-    like: torch.Tensor,
-    clip: Optional[float],
-    keep: Optional[torch.Tensor],
-    gates: Optional[torch.Tensor] = None,
-) -> None:
-    """Runs a kernel on the numbers of `like`, (..., num_rows, dim). All tensors are contiguous except the gates, whose
-    directions may be apart in memory.
-    """
-    _check_contiguous(tensor for tensor in tensors if tensor is not gates)
-    strides = [] if gates is None else [gates.stride(0) if gates.dim() == 3 else 0]
-    kernel[(triton.cdiv(like.numel(), _BLOCK),)](
-        *tensors,
-        like.numel(),
-        like.size(-2),
-        like.size(-1),
-        *strides,
-        0.0 if clip is None else clip,
-        HAS_KEEP=keep is not None,
-        HAS_CLIP=clip is not None,
-        BLOCK=_BLOCK,
-    )
+    arguments = [gates, grad_unprojected, grad_cell, cell, keep, clip, new_cell, tanh_cell]
+    _launch(_cell_gradient, cell, arguments, *cell.shape[-2:], _stride_of_directions(gates), strided=gates)
 
 
 def next_hidden_(step, bias, cell_before, mask, cell, squashed, hidden) -> None:
-    tensors = step, bias, cell_before, hidden if mask is None else mask, cell, squashed, hidden
-    _launch_on_rows(_next_hidden, tensors, hidden, cell_before, mask)
+    arguments = [step, bias, cell_before, mask, cell, squashed, hidden]
+    _launch(_next_hidden, hidden, arguments, cell_before.numel(), hidden.size(-1))
 
 
 def hidden_gradient_(step, squashed, cell_before, mask, grad_state, grad_output, grad_cell, scratch) -> None:
-    tensors = step, squashed, cell_before, squashed if mask is None else mask, grad_state, grad_output, grad_cell
-    _launch_on_rows(_hidden_gradient, tensors, squashed, cell_before, mask)
+    arguments = [step, squashed, cell_before, mask, grad_state, grad_output, grad_cell]
+    _launch(_hidden_gradient, squashed, arguments, cell_before.numel(), squashed.size(-1))
 
 
-def _launch_on_rows(
-    kernel: Any,
-    tensors: Sequence[torch.Tensor],
-    like: torch.Tensor,
-    cell_before: torch.Tensor,
-    mask: Optional[torch.Tensor],
+def _stride_of_directions(gates: torch.Tensor) -> int:
+    return gates.stride(0) if gates.dim() == 3 else 0
+
+
+def _launch(
+    kernel: Any, like: torch.Tensor, arguments: List[Any], *sizes: int, strided: Optional[torch.Tensor] = None
 ) -> None:
-    _check_contiguous(tensors)
-    kernel[(triton.cdiv(like.numel(), _BLOCK),)](
-        *tensors, like.numel(), cell_before.numel(), like.size(-1), HAS_MASK=mask is not None, BLOCK=_BLOCK
-    )
-
-
-def _check_contiguous(tensors: Iterable[torch.Tensor]) -> None:
-    for tensor in tensors:
-        if not tensor.is_contiguous():
+    """Runs a kernel that writes as many numbers as `like` has. All tensors are contiguous except the `strided` one,
+    whose directions may be apart in memory.
+    """
+    for tensor in arguments:
+        if isinstance(tensor, torch.Tensor) and tensor is not strided and not tensor.is_contiguous():
             raise ValueError(f"a kernel's tensors have to be contiguous, but one has strides {tensor.stride()}")
+    kernel[(triton.cdiv(like.numel(), _BLOCK),)](*arguments, like.numel(), *sizes, BLOCK=_BLOCK)
