@@ -1,24 +1,21 @@
 """The repairs that AllenNLP 2.10.1, the last release, needs on today's torch and Python.
 
-Each repair is one function: its docstring says what breaks and since when, and its decorator says how the defect is
-recognised. Where AllenNLP isn't broken a repair does nothing. The function that a repair replaces stays reachable as
-`__wrapped__` of its replacement. `elmo_plugin.plugin` calls `apply()`, so that every command and every spawned worker
-that loads the plugin has the repairs.
+Each repair is one function, whose docstring says what breaks and since when. What it puts in its place is right with
+every torch and Python that the plugin supports, also where nothing is broken. The function that a repair replaces stays
+reachable as `__wrapped__` of its replacement. `elmo_plugin.plugin` calls `apply()`, so that every command and every
+spawned worker that loads the plugin has the repairs.
 """
 
 import difflib
 import functools
-import importlib.util
 import inspect
-import io
 import logging
 import os
-import pickle
 import sys
 import tarfile
 from collections import deque
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Union
 
 import cached_path
 import numpy
@@ -35,7 +32,7 @@ from allennlp.nn.parallel import ddp_accelerator
 from allennlp.predictors import Predictor
 from allennlp.training import gradient_descent_trainer
 from allennlp.training.learning_rate_schedulers import pytorch_lr_schedulers
-from allennlp.training.moving_average import ExponentialMovingAverage, MovingAverage
+from allennlp.training.moving_average import MovingAverage
 
 from elmo_plugin import archives, settings
 from elmo_plugin.files import numbered_lines
@@ -43,53 +40,41 @@ from elmo_plugin.files import numbered_lines
 logger = logging.getLogger(__name__)
 
 
-class Repair(NamedTuple):
-    """A defect (`reason`), how it is recognised (`is_needed`) and how it is repaired (`make`)."""
-
-    name: str
-    reason: str
-    is_needed: Callable[[], bool]
-    make: Callable[[], None]
-
-
-REPAIRS: List[Repair] = []
+REPAIRS: List[Callable[[], None]] = []
 _APPLIED: List[str] = []
 
 
 def apply() -> List[str]:
-    """Makes the repairs that are needed, each once per process. Returns the names of those in force."""
+    """Makes the repairs, each once per process. Returns their names."""
     for repair in REPAIRS:
-        if repair.name not in _APPLIED and repair.is_needed():
-            repair.make()
-            _APPLIED.append(repair.name)
-            logger.debug("Repaired AllenNLP: %s", repair.name)
+        if repair.__name__ not in _APPLIED:
+            repair()
+            _APPLIED.append(repair.__name__)
     return list(_APPLIED)
 
 
-def _repair(is_needed: Callable[[], bool]) -> Callable[[Callable[[], None]], Callable[[], None]]:
+def _repair(make: Callable[[], None]) -> Callable[[], None]:
     """Adds a function to the list of repairs."""
-
-    def register(make: Callable[[], None]) -> Callable[[], None]:
-        REPAIRS.append(Repair(make.__name__, inspect.getdoc(make) or "", is_needed, make))
-        return make
-
-    return register
+    REPAIRS.append(make)
+    return make
 
 
-def _replace_everywhere(original: Any, replacement: Any, package: str = "allennlp") -> None:
-    """Puts `replacement` in place of `original` in each module of `package` that imported it by name."""
-    for module_name, module in list(sys.modules.items()):
-        if module is not None and module_name.partition(".")[0] == package:
-            for name, value in list(vars(module).items()):
-                if value is original:
-                    setattr(module, name, replacement)
+def _instead_of(original: Callable, package: str = "allennlp") -> Callable[[Callable], Callable]:
+    """Puts a function in place of `original` in each module of `package` that imported it by name."""
+
+    def replace(replacement: Callable) -> Callable:
+        functools.update_wrapper(replacement, original)
+        for module_name, module in list(sys.modules.items()):
+            if module is not None and module_name.partition(".")[0] == package:
+                for name, value in list(vars(module).items()):
+                    if value is original:
+                        setattr(module, name, replacement)
+        return replacement
+
+    return replace
 
 
 # ---- Learning rate schedulers ----
-
-
-def _plateau_takes_no_verbose() -> bool:
-    return "verbose" not in inspect.signature(torch.optim.lr_scheduler.ReduceLROnPlateau).parameters
 
 
 class _ReportingReduceLROnPlateau(torch.optim.lr_scheduler.ReduceLROnPlateau):
@@ -107,7 +92,7 @@ class _ReportingReduceLROnPlateau(torch.optim.lr_scheduler.ReduceLROnPlateau):
             logger.info("reduce_on_plateau: learning rates reduced from %s to %s", old_rates, new_rates)
 
 
-@_repair(_plateau_takes_no_verbose)
+@_repair
 def reduce_on_plateau() -> None:
     """The scheduler `reduce_on_plateau` passes `verbose`, which torch's ReduceLROnPlateau no longer takes (seen on
     torch 2.13). No other scheduler of AllenNLP passes it.
@@ -129,18 +114,7 @@ def reduce_on_plateau() -> None:
 # ---- Resuming ----
 
 
-def _numpy_scalars_cannot_be_loaded() -> bool:
-    checkpoint = io.BytesIO()
-    torch.save(numpy.float64(0.5), checkpoint)
-    checkpoint.seek(0)
-    try:
-        torch.load(checkpoint, weights_only=True)
-    except pickle.UnpicklingError:
-        return True
-    return False
-
-
-@_repair(_numpy_scalars_cannot_be_loaded)
+@_repair
 def numpy_in_checkpoints() -> None:
     """A training state often holds numpy numbers: learning rates (the `cosine` scheduler computes with numpy) and the
     best epoch's metrics. torch.load refuses them since `weights_only=True` became its default (torch 2.6), and a run
@@ -162,20 +136,7 @@ def numpy_in_checkpoints() -> None:
     )
 
 
-def _moving_average_forgets_the_model() -> bool:
-    parameter = torch.nn.Parameter(torch.zeros(1))
-    average = ExponentialMovingAverage([("parameter", parameter)])
-    average.load_state_dict(
-        {
-            "parameters": [("parameter", torch.zeros(1))],
-            "shadows": {"parameter": torch.zeros(1)},
-            "backups": {"parameter": torch.zeros(1)},
-        }
-    )
-    return average._parameters[0][1] is not parameter
-
-
-@_repair(_moving_average_forgets_the_model)
+@_repair
 def moving_average_after_recover() -> None:
     """`MovingAverage.load_state_dict` takes the parameters from the checkpoint instead of the model's: after
     `--recover` the average no longer changes and "averaged" evaluation uses the raw weights (AllenNLP 2.10.1, any
@@ -202,18 +163,7 @@ def moving_average_after_recover() -> None:
 # ---- Gradients and mixed precision ----
 
 
-def _sparse_gradients_cannot_be_clipped() -> bool:
-    parameter = torch.nn.Parameter(torch.zeros(2, 1))
-    twice_the_first_row = torch.tensor([[0, 0]])
-    parameter.grad = torch.sparse_coo_tensor(twice_the_first_row, torch.ones(2, 1), size=(2, 1), check_invariants=True)
-    try:
-        norm = torch.nn.utils.clip_grad_norm_([parameter], 1.0)
-    except (NotImplementedError, RuntimeError):
-        return True
-    return norm.item() != 2.0  # without summing first, the norm would be the root of 2
-
-
-@_repair(_sparse_gradients_cannot_be_clipped)
+@_repair
 def sparse_gradient_clipping() -> None:
     """torch's `clip_grad_norm_` has no norm for sparse gradients (seen on torch 2.13), so `grad_norm` fails with
     `sparse: true` embeddings. A sparse gradient's norm is that of its values, once the entries of
@@ -221,7 +171,7 @@ def sparse_gradient_clipping() -> None:
     """
     original = torch.nn.utils.clip_grad_norm_
 
-    @functools.wraps(original)
+    @_instead_of(original)
     def clip_grad_norm_(parameters: Union[torch.Tensor, Iterable[torch.Tensor]], *args, **kwargs) -> torch.Tensor:
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
         if not any(parameter.grad is not None and parameter.grad.is_sparse for parameter in parameters):
@@ -229,8 +179,6 @@ def sparse_gradient_clipping() -> None:
         # torch only looks at the gradients, so anything that has one will do.
         stand_ins: List[Any] = [SimpleNamespace(grad=_dense_values(parameter)) for parameter in parameters]
         return original(stand_ins, *args, **kwargs)
-
-    _replace_everywhere(original, clip_grad_norm_)
 
 
 def _dense_values(parameter: torch.Tensor) -> Optional[torch.Tensor]:
@@ -243,34 +191,22 @@ def _dense_values(parameter: torch.Tensor) -> Optional[torch.Tensor]:
     return parameter.grad._values()
 
 
-def _cuda_amp_is_deprecated() -> bool:
-    uses_cuda_amp = gradient_descent_trainer.amp is torch.cuda.amp
-    return uses_cuda_amp and hasattr(torch.cuda.amp.autocast, "__deprecated__")
-
-
-def _autocast(
-    enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True
-) -> torch.amp.autocast:
-    return torch.amp.autocast("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
-
-
-@_repair(_cuda_amp_is_deprecated)
+@_repair
 def mixed_precision_names() -> None:
     """`torch.cuda.amp.autocast` and `torch.cuda.amp.GradScaler` warn that they're deprecated (torch >= 2.4); the
     trainer calls the first for each batch, also on the CPU. Their successors in `torch.amp` take the device. That is
     always "cuda", as the trainer refuses `use_amp` on the CPU, where it only enters a disabled autocast.
     """
-    amp = SimpleNamespace(autocast=_autocast, GradScaler=functools.partial(torch.amp.GradScaler, "cuda"))
+
+    def autocast(enabled: bool = True) -> torch.amp.autocast:
+        return torch.amp.autocast("cuda", dtype=torch.float16, enabled=enabled)
+
+    amp = SimpleNamespace(autocast=autocast, GradScaler=functools.partial(torch.amp.GradScaler, "cuda"))
     for module in (gradient_descent_trainer, ddp_accelerator):
         module.amp = amp  # type: ignore[attr-defined]
 
 
-def _pooled_padding_depends_on_precision() -> bool:
-    lowest = cnn_encoder.min_value_of_dtype
-    return lowest(torch.float16) != lowest(torch.float32)
-
-
-@_repair(_pooled_padding_depends_on_precision)
+@_repair
 def cnn_in_half_precision() -> None:
     """`CnnEncoder` adds the lowest number of its activations' precision at padding, and sets to 0 what is then equal to
     the lowest of the pooled values' precision. The sum is in single precision, so that in mixed precision the two are
@@ -284,35 +220,20 @@ def cnn_in_half_precision() -> None:
 # ---- Asking for a GPU ----
 
 
-def _device_numbers_need_an_accelerator() -> bool:
-    try:
-        return common_util.int_to_device(0) != torch.device("cuda", 0)
-    except RuntimeError:
-        return True
-
-
-@_repair(_device_numbers_need_an_accelerator)
+@_repair
 def device_numbers() -> None:
     """`torch.device(0)` means "accelerator 0" and raises where there is none (seen on torch 2.13), before AllenNLP's
     `check_for_gpu` can say what is wrong. AllenNLP's device numbers are those of CUDA.
     """
-    original = common_util.int_to_device
 
-    @functools.wraps(original)
+    @_instead_of(common_util.int_to_device)
     def int_to_device(device: Union[int, torch.device]) -> torch.device:
         if isinstance(device, torch.device):
             return device
         return torch.device("cpu") if device < 0 else torch.device("cuda", device)
 
-    _replace_everywhere(original, int_to_device)
 
-
-def _loading_a_model_checks_no_device() -> bool:
-    load = inspect.getattr_static(Model, "_load").__func__
-    return "check_for_gpu" not in load.__code__.co_names
-
-
-@_repair(_loading_a_model_checks_no_device)
+@_repair
 def missing_gpu_message() -> None:
     """Asking for a GPU that doesn't exist: AllenNLP's message doesn't name the device and only mentions the trainer's
     setting, and `evaluate` loads the model before it checks, so that the message is torch's (AllenNLP 2.10.1, any
@@ -321,7 +242,7 @@ def missing_gpu_message() -> None:
     original_check: Callable[[Any], None] = checks.check_for_gpu
     original_load = inspect.getattr_static(Model, "load").__func__
 
-    @functools.wraps(original_check)
+    @_instead_of(original_check)
     def check_for_gpu(device: Union[int, torch.device, List[Union[int, torch.device]], None]) -> None:
         for one_device in device if isinstance(device, list) else [device]:
             try:
@@ -337,27 +258,23 @@ def missing_gpu_message() -> None:
         check_for_gpu(cuda_device)
         return original_load(cls, config, serialization_dir, weights_file, cuda_device)
 
-    _replace_everywhere(original_check, check_for_gpu)
     Model.load = classmethod(load)  # type: ignore[method-assign, assignment]
 
 
 # ---- Archives ----
 
 
-def _tar_files_are_trusted() -> bool:
-    return sys.version_info < (3, 14) and tarfile.TarFile.extraction_filter is None
-
-
-@_repair(lambda: True)
+@_repair
 def archives_from_strangers() -> None:
     """AllenNLP 2.10.1 trusts a model archive with the whole machine. `elmo_plugin.archives` says what is checked."""
-    _replace_everywhere(archival.extracted_archive, _wrapping(archival.extracted_archive, archives.extracted_archive))
-    _replace_everywhere(archival.load_archive, archives.opening_by_name(archival.load_archive))
+    _instead_of(archival.extracted_archive)(archives.extracted_archive)
+    _instead_of(archival.load_archive)(archives.opening_by_name(archival.load_archive))
     archival._load_dataset_readers = archives.guarding(archival._load_dataset_readers)
     archival._load_model = archives.guarding(archival._load_model)
     resolve = Registrable.resolve_class_name.__func__  # type: ignore[attr-defined]
     fetch = cached_path.cached_path
 
+    @functools.wraps(resolve)
     def resolve_class_name(cls, name: str):
         archives.check_class_name(name, name in Registrable._registry[cls])
         return resolve(cls, name)
@@ -366,16 +283,17 @@ def archives_from_strangers() -> None:
         archives.check_reachable(url_or_filename)
         return fetch(url_or_filename, *args, **kwargs)
 
-    for function in (cached_transformers.get, cached_transformers.get_tokenizer):
-        _replace_everywhere(function, _checking_first(archives.check_reachable, function))
-    get_spacy_model = _checking_first(archives.check_spacy_model, common_util.get_spacy_model)
-    _replace_everywhere(common_util.get_spacy_model, get_spacy_model)
+    for check, function in (
+        (archives.check_reachable, cached_transformers.get),
+        (archives.check_reachable, cached_transformers.get_tokenizer),
+        (archives.check_spacy_model, common_util.get_spacy_model),
+    ):
+        _instead_of(function)(_checking_first(check, function))
     pretrained = initializers.PretrainedModelInitializer
     pretrained.__init__ = _checking_first(  # type: ignore[method-assign]
         lambda initializer, path: archives.check_reachable(path), pretrained.__init__
     )
-    find = classmethod(_wrapping(resolve, resolve_class_name))
-    Registrable.resolve_class_name = find  # type: ignore[method-assign, assignment]
+    Registrable.resolve_class_name = classmethod(resolve_class_name)  # type: ignore[method-assign, assignment]
     # AllenNLP reaches the library through this name; the library itself stays as it is.
     file_utils._cached_path = SimpleNamespace(**{**vars(cached_path), "cached_path": fetch_if_allowed})
 
@@ -393,11 +311,7 @@ def _checking_first(check: Callable, function: Callable) -> Callable:
     return checked
 
 
-def _wrapping(original: Callable, replacement: Callable) -> Callable:
-    return functools.update_wrapper(replacement, original)
-
-
-@_repair(_tar_files_are_trusted)
+@_repair
 def cached_archive_extraction() -> None:
     """`cached_path(..., extract_archive=True)`, which AllenNLP calls for sharded data and for `archive!file` names,
     compares names before it unpacks and misses two ways out: a neighbour folder `../pathtest...`, and a link that leads
@@ -405,18 +319,16 @@ def cached_archive_extraction() -> None:
     """
     original = cached_path.check_tarfile
 
-    @functools.wraps(original)
+    @_instead_of(original, package="cached_path")
     def check_tarfile(tar_file: tarfile.TarFile) -> None:
         original(tar_file)
         tar_file.extraction_filter = tarfile.data_filter  # read by the extractall() that follows
-
-    _replace_everywhere(original, check_tarfile, package="cached_path")
 
 
 # ---- Predicting ----
 
 
-@_repair(lambda: True)
+@_repair
 def places_in_predictors_input() -> None:
     """`allennlp predict` doesn't say which line of its input isn't JSON, or isn't what the predictor takes, in
     AllenNLP 2.10.1.
@@ -458,72 +370,50 @@ def _json_of_line(predictor: Predictor, line: str, place: str) -> Dict[str, Any]
 # ---- Plugins ----
 
 
-@_repair(lambda: True)
+@_repair
 def included_packages() -> None:
     """`--include-package elmo_plugin` imports every module (AllenNLP 2.10.1), including the page's, which needs an
     extra that may not be installed.
     """
     original = common_util.import_module_and_submodules
 
-    @functools.wraps(original)
+    @_instead_of(original)
     def import_module_and_submodules(package_name: str, exclude: Optional[Set[str]] = None) -> None:
         original(package_name, {"elmo_plugin.demo_page", *(exclude or ())})
-
-    _replace_everywhere(original, import_module_and_submodules)
 
 
 # ---- Configs ----
 
 
-def _half_decoded_values_reach_jsonnet() -> bool:
-    return params._is_encodable("caf\udce9")
-
-
-@_repair(_half_decoded_values_reach_jsonnet)
+@_repair
 def undecodable_environment() -> None:
     """One environment variable whose value isn't valid UTF-8 makes every config unreadable: AllenNLP leaves such a
     variable out only if nothing of its value can be encoded (AllenNLP 2.10.1, any torch).
     """
-    original = params._is_encodable
 
-    @functools.wraps(original)
+    @_instead_of(params._is_encodable)
     def _is_encodable(value: str) -> bool:
         return value.encode("utf-8", "ignore").decode("utf-8") == value
 
-    _replace_everywhere(original, _is_encodable)
 
-
-def _variables_have_no_defaults() -> bool:
-    return settings.HELP_VARIABLE not in params._environment_variables()
-
-
-@_repair(_variables_have_no_defaults)
+@_repair
 def defaults_of_variables() -> None:
     """AllenNLP 2.10.1 hands the environment to jsonnet, where a variable that isn't set can't have a default. Those of
     the plugin's table get theirs here; the environment doesn't change.
     """
     original = params._environment_variables
 
-    @functools.wraps(original)
+    @_instead_of(original)
     def _environment_variables() -> Dict[str, str]:
         return {**original(), **settings.with_defaults(os.environ)}
 
-    _replace_everywhere(original, _environment_variables)
 
-
-def _suggestions_need_nltk() -> bool:
-    return importlib.util.find_spec("nltk") is None
-
-
-@_repair(_suggestions_need_nltk)
+@_repair
 def suggestions_for_unknown_names() -> None:
     """For a misspelt registered name, AllenNLP looks for the intended one with one of nltk's functions, and fails if
     nltk isn't installed (AllenNLP 2.10.1, any torch). Python's own `difflib` finds it too.
     """
-    original = registrable._get_suggestion
 
-    @functools.wraps(original)
+    @_instead_of(registrable._get_suggestion)
     def _get_suggestion(name: str, available: List[str]) -> Optional[str]:
         return next(iter(difflib.get_close_matches(name, available, n=1, cutoff=0.8)), None)
-
-    _replace_everywhere(original, _get_suggestion)
