@@ -3,12 +3,11 @@
 Windows have a fixed shape, which is what a graph needs. It hasn't been tried on a GPU, so it is off by default.
 """
 
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 import torch
 
 from elmo_plugin.bilm.bilm import BiLm, RecurrentOutput
-from elmo_plugin.bilm.lstm_cell import LstmState
 from elmo_plugin.bilm.state import BiLmState
 
 
@@ -36,7 +35,7 @@ class WindowRunner:
             return bilm.run(forward_inputs, backward_inputs, state=state, resets=resets)
         state = state or bilm.zero_state(forward_inputs.size(0))
         optional = () if resets is None else (resets,)
-        arguments = forward_inputs, backward_inputs, *_flatten(state), *optional
+        arguments = forward_inputs, backward_inputs, *state.tensors(), *optional
         shape = tuple(forward_inputs.shape), resets is None, torch.is_autocast_enabled("cuda")
         if shape not in self._graphs:
             samples = tuple(argument.detach().clone().requires_grad_(argument.requires_grad) for argument in arguments)
@@ -44,7 +43,7 @@ class WindowRunner:
         num_layers = bilm.options.num_layers
         results = self._graphs[shape](*arguments)
         # The next window writes into the same memory, and has to find the state that this one leaves.
-        state = _unflatten([part.clone() for part in results[2 * num_layers :]])
+        state = BiLmState.from_tensors(part.clone() for part in results[2 * num_layers :])
         return RecurrentOutput(list(results[:num_layers]), list(results[num_layers : 2 * num_layers]), state)
 
 
@@ -58,14 +57,6 @@ class _Run(torch.nn.Module):
     def forward(self, forward_inputs: torch.Tensor, backward_inputs: torch.Tensor, *rest: torch.Tensor):
         num_parts = 4 * self.bilm.options.num_layers
         resets = rest[num_parts] if len(rest) > num_parts else None
-        output = self.bilm.run(forward_inputs, backward_inputs, state=_unflatten(rest[:num_parts]), resets=resets)
-        return (*output.forward, *output.backward, *_flatten(output.state))
-
-
-def _flatten(state: BiLmState) -> List[torch.Tensor]:
-    return [part for layers in state for layer in layers for part in layer]
-
-
-def _unflatten(parts: Sequence[torch.Tensor]) -> BiLmState:
-    layers = [LstmState(*parts[place : place + 2]) for place in range(0, len(parts), 2)]
-    return BiLmState(layers[: len(layers) // 2], layers[len(layers) // 2 :])
+        state = BiLmState.from_tensors(rest[:num_parts])
+        output = self.bilm.run(forward_inputs, backward_inputs, state=state, resets=resets)
+        return (*output.forward, *output.backward, *output.state.tensors())

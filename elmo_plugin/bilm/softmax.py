@@ -63,13 +63,15 @@ class BiLmSoftmax(torch.nn.Module, Registrable):
         """
         k = min(k, self.num_words)
         scores, ids = [], []
-        for chunk in _slices(hidden[0].size(0), max(1, self.max_chunk_elements // self.num_words)):
+        for chunk in self._chunks(hidden[0]):
             best = reduce(torch.add, (self.log_probs(states[chunk]) for states in hidden)).topk(k, dim=-1)
             scores.append(best.values)
             ids.append(best.indices)
-        if not scores:
-            return hidden[0].new_zeros(0, k), torch.zeros(0, k, dtype=torch.long, device=hidden[0].device)
         return torch.cat(scores), torch.cat(ids)
+
+    def _chunks(self, hidden: torch.Tensor) -> List[slice]:
+        """Positions whose logits may be held at once."""
+        return _slices(hidden.size(0), self.max_chunk_elements // self.num_words)
 
 
 @BiLmSoftmax.register("full")
@@ -86,14 +88,14 @@ class FullSoftmax(BiLmSoftmax):
         torch.nn.init.normal_(self.weight, std=input_dim**-0.5)
 
     def training_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
-        chunks = _slices(hidden.size(0), max(1, self.max_chunk_elements // self.num_words))
+        chunks = self._chunks(hidden)
         if len(chunks) == 1:
             return self._nll(hidden, target_ids)
         nlls = [
             checkpoint(self._nll, hidden[chunk], target_ids[chunk], use_reentrant=False, preserve_rng_state=False)
             for chunk in chunks
         ]
-        return torch.cat(nlls) if nlls else hidden.new_zeros(0)
+        return torch.cat(nlls)
 
     def _nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(functional.linear(hidden, self.weight, self.bias), target_ids, reduction="none")
@@ -105,12 +107,12 @@ class FullSoftmax(BiLmSoftmax):
                 states, targets = hidden[chunk].to(self.weight.dtype), target_ids[chunk]
                 target_logits = (states * self.weight[targets]).sum(dim=-1) + self.bias[targets]
                 nlls.append(self._log_normalizer(states) - target_logits)
-        return torch.cat(nlls) if nlls else hidden.new_zeros(0)
+        return torch.cat(nlls)
 
     def _log_normalizer(self, hidden: torch.Tensor) -> torch.Tensor:
         """log sum exp of all logits at each position, a block of words at a time."""
         log_normalizer = hidden.new_full((hidden.size(0),), -math.inf)
-        for words in _slices(self.num_words, max(1, self.max_chunk_elements // hidden.size(0))):
+        for words in _slices(self.num_words, self.max_chunk_elements // max(1, hidden.size(0))):
             logits = functional.linear(hidden, self.weight[words], self.bias[words])
             log_normalizer = torch.logaddexp(log_normalizer, logits.logsumexp(dim=-1))
         return log_normalizer
@@ -323,9 +325,7 @@ class AdaptiveSoftmax(BiLmSoftmax):
 
     def exact_nll(self, hidden: torch.Tensor, target_ids: torch.Tensor) -> torch.Tensor:
         # The objective is exact: a target needs the head and its own cluster only.
-        chunks = _slices(hidden.size(0), max(1, self.max_chunk_elements // self.num_words))
-        nlls = [self.training_nll(hidden[chunk], target_ids[chunk]) for chunk in chunks]
-        return torch.cat(nlls) if nlls else hidden.new_zeros(0)
+        return torch.cat([self.training_nll(hidden[chunk], target_ids[chunk]) for chunk in self._chunks(hidden)])
 
     def log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
         with _full_precision(hidden):
@@ -340,7 +340,8 @@ def default_cutoffs(num_words: int) -> List[int]:
 
 
 def _slices(length: int, size: int) -> List[slice]:
-    return [slice(start, start + size) for start in range(0, length, size)]
+    """Slices of `size`, or of 1 if that is 0, of something `length` long: at least one, which may be empty."""
+    return [slice(start, start + max(1, size)) for start in range(0, max(1, length), max(1, size))]
 
 
 def _full_precision(tensor: torch.Tensor) -> torch.autocast:

@@ -1,6 +1,6 @@
 """The states of a biLM's LSTMs, which go from one window or batch to the next."""
 
-from typing import List, NamedTuple
+from typing import Iterable, List, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -14,34 +14,34 @@ class BiLmState(NamedTuple):
     forward: List[LstmState]
     backward: List[LstmState]
 
+    @classmethod
+    def from_tensors(cls, tensors: Iterable[torch.Tensor]) -> "BiLmState":
+        """The inverse of `tensors`."""
+        flat = list(tensors)
+        layers = [LstmState(hidden, cell) for hidden, cell in zip(flat[::2], flat[1::2], strict=True)]
+        half = len(layers) // 2
+        return cls(layers[:half], layers[half:])
+
+    def tensors(self) -> List[torch.Tensor]:
+        """Each layer's hidden state and cell: the forward layers' first."""
+        return [tensor for layers in self for layer in layers for tensor in layer]
+
     def rows(self, num_rows: int) -> "BiLmState":
         """The states of the first `num_rows` rows; rows that it doesn't have start from zeros."""
-
-        def resize(tensor: torch.Tensor) -> torch.Tensor:
-            return functional.pad(tensor[:num_rows], (0, 0, 0, max(0, num_rows - tensor.size(0))))
-
-        return self._map(resize)
+        return self.from_tensors(
+            functional.pad(tensor[:num_rows], (0, 0, 0, max(0, num_rows - tensor.size(0)))) for tensor in self.tensors()
+        )
 
     def followed_by(self, older: "BiLmState") -> "BiLmState":
         """These rows, followed by the rows of `older` that they don't cover."""
-        return BiLmState(
-            *(
-                [
-                    LstmState(*(torch.cat([new, old[new.size(0) :]]) for new, old in zip(mine, theirs, strict=True)))
-                    for mine, theirs in zip(my_layers, their_layers, strict=True)
-                ]
-                for my_layers, their_layers in zip(self, older, strict=True)
-            )
-        )
+        pairs = zip(self.tensors(), older.tensors(), strict=True)
+        return self.from_tensors(torch.cat([new, old[new.size(0) :]]) for new, old in pairs)
 
     def detach(self) -> "BiLmState":
-        return self._map(torch.Tensor.detach)
+        return self.from_tensors(tensor.detach() for tensor in self.tensors())
 
     def to(self, device: torch.device) -> "BiLmState":
-        return self._map(lambda tensor: tensor.to(device))
-
-    def _map(self, function) -> "BiLmState":
-        return BiLmState(*([LstmState(*map(function, layer)) for layer in layers] for layers in self))
+        return self.from_tensors(tensor.to(device) for tensor in self.tensors())
 
 
 # Plain tuples of tensors, which a checkpoint may hold.

@@ -5,7 +5,7 @@ import logging
 import os
 import shutil
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
@@ -15,7 +15,6 @@ from allennlp.common import Tqdm
 
 from elmo_plugin.bilm import BiLm, BiLmState
 from elmo_plugin.bilm.cache import fingerprint
-from elmo_plugin.bilm.projected_lstm import LstmState
 from elmo_plugin.embedding.embedder_api import ElmoEmbedder
 from elmo_plugin.embedding.engines import Engine, ThisProcess
 from elmo_plugin.embedding.hdf5_file import GrowingHdf5File
@@ -210,18 +209,13 @@ class _SoFar:
 
 def _carried_states(bilm: BiLm) -> Dict[str, Any]:
     """A stateful biLM's states: hidden and cell, (num_layers of both directions, batch_size, dim)."""
-    state = bilm._carried_state
-    if state is None:
+    if bilm._carried_state is None:
         return {}
-    layers = [*state.forward, *state.backward]
-    return {name: torch.stack([getattr(layer, name) for layer in layers]).cpu().numpy() for name in ("hidden", "cell")}
+    tensors = bilm._carried_state.tensors()
+    return {"hidden": torch.stack(tensors[::2]).cpu().numpy(), "cell": torch.stack(tensors[1::2]).cpu().numpy()}
 
 
 def _restore_states(bilm: BiLm, saved: Dict[str, numpy.ndarray]) -> None:
     if bilm.stateful:
-        layers = [
-            LstmState(hidden, cell)
-            for hidden, cell in zip(torch.tensor(saved["hidden"]), torch.tensor(saved["cell"]), strict=True)
-        ]
-        half = len(layers) // 2
-        bilm._carried_state = BiLmState(layers[:half], layers[half:])
+        layers = zip(torch.tensor(saved["hidden"]), torch.tensor(saved["cell"]), strict=True)
+        bilm._carried_state = BiLmState.from_tensors(chain.from_iterable(layers))

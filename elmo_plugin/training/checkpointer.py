@@ -194,13 +194,6 @@ class AtomicCheckpointer(Checkpointer):
         for kind in _KINDS:
             remove_leftovers(os.path.join(self._serialization_dir, f"{kind}_e*_b*{shard}.th"))
 
-    def find_latest_checkpoint(self) -> Optional[Tuple[str, str]]:
-        """The model state and training state files of the latest complete checkpoint, if there is one."""
-        complete = self._find_all_checkpoints()
-        if not complete:
-            return None
-        return self._model_state_path(*max(complete)), self._training_state_path(*max(complete))
-
     def load_checkpoint(self) -> Optional[TrainerCheckpoint]:
         """Reads the latest complete checkpoint that can be read.
 
