@@ -310,18 +310,22 @@ def test_many_visitors_at_once_are_answered_in_turn(chromium, server):
 
 def test_on_a_phone_nothing_has_to_be_scrolled_sideways(chromium, server):
     page = Page(chromium, server.address, width=390)
+
+    def is_stacked() -> bool:
+        models = [model.location for model in page.visible(".model")]
+        return len(models) == 2 and models[0]["x"] == models[1]["x"] and models[0]["y"] < models[1]["y"]
+
     page.compute("biLM, layer 2")
-    assert page.overflowing() == []
+    page.wait(lambda: page.overflowing() == [])
     page.open_tab("Language model")
     page.compute("Mean perplexity")
-    assert page.overflowing() == []
+    page.wait(lambda: page.overflowing() == [])
     page.open_tab("Tasks")
     for title in TASKS:
         page.open_tab(title)
         page.compute("Layer weights")
-        assert page.overflowing() == []
-        upper, lower = page.visible(".model")
-        assert upper.location["x"] == lower.location["x"] and upper.location["y"] < lower.location["y"]
+        page.wait(lambda: page.overflowing() == [])
+        page.wait(is_stacked)
 
 
 @pytest.mark.parametrize("scheme, is_light", [("light", True), ("dark", False)])
