@@ -1,13 +1,28 @@
-"""What is shared by predictors that write JSON or, for their task's official scorer, columns."""
+"""What predictors share: texts in their input, and for some the columns of an official scorer as their output."""
 
-from typing import List
+from typing import Any, List
 
 from allennlp.common.util import JsonDict
 from allennlp.data import DatasetReader, Instance
 from allennlp.models import Model
 from allennlp.predictors import Predictor
 
+from elmo_plugin.tasks.common.words import is_words
+
 OUTPUT_FORMATS = ("json", "conll")
+
+
+def text_in(inputs: JsonDict, predictor: str, *keys: str) -> Any:
+    """A text, or the words of one, under the first of `keys` that the input has; by default `tokens` or `sentence`."""
+    keys = keys or ("tokens", "sentence")
+    key = next((key for key in keys if key in inputs), keys[-1])
+    value = inputs.get(key)
+    if not isinstance(value, str) and not is_words(value):
+        raise ValueError(
+            f"predictor {predictor} needs {' or '.join(map(repr, keys))}, a text or a list of words; {key!r} is "
+            f"{value!r} in {inputs}"
+        )
+    return value
 
 
 class ConllPredictor(Predictor):

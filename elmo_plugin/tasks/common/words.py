@@ -1,18 +1,15 @@
-"""Texts that may be given as words."""
+"""Words and their places in a text."""
 
-from typing import Any, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 from allennlp.data import Token
+
+Offsets = Sequence[Tuple[int, int]]
 
 
 def is_words(value: Any) -> bool:
     """Whether this piece of JSON is a list of words."""
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
-
-
-def is_text(value: Any) -> bool:
-    """Whether it is a text, or the words of one."""
-    return isinstance(value, str) or is_words(value)
 
 
 def joined(words: Sequence[str]) -> List[Token]:
@@ -23,3 +20,17 @@ def joined(words: Sequence[str]) -> List[Token]:
         tokens.append(Token(word, idx=start, idx_end=start + len(word)))
         start += len(word) + 1
     return tokens
+
+
+def offsets_of(tokens: Sequence[Token]) -> Offsets:
+    """The first character of each token, and the one past its last. Some tokenizers only say where one begins."""
+    return [
+        (token.idx, token.idx + len(str(token)) if token.idx_end is None else token.idx_end)  # type: ignore
+        for token in tokens
+    ]
+
+
+def located(text: str, offsets: Offsets, first: int, last: int) -> Dict[str, Any]:
+    """The tokens `first` to `last`, the latter included, as predictors give them: `text[start:end]` is their text."""
+    start, end = offsets[first][0], offsets[last][1]
+    return {"text": text[start:end], "start": start, "end": end, "first_token": first, "last_token": last}

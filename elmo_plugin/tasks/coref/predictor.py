@@ -1,14 +1,14 @@
 """Predictor "elmo::coref": a document -> the clusters of phrases in it that refer to the same thing."""
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Tuple
 
 from allennlp.common.util import JsonDict
-from allennlp.data import Instance, Token
+from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, Mark, MarkedText
 from elmo_plugin.tasks.common.predictor import ConllPredictor
-from elmo_plugin.tasks.common.words import is_words
+from elmo_plugin.tasks.common.words import is_words, located, offsets_of
 from elmo_plugin.tasks.coref.conll import format_document
 
 
@@ -51,7 +51,10 @@ class CoreferencePredictor(ConllPredictor, DisplayedPredictor):
         return self.predict_json({"document": document})
 
     def complete(self, output: JsonDict, instance: Instance) -> JsonDict:
-        return _with_mentions(output, instance)
+        text = instance["metadata"]["text"]  # type: ignore[index]
+        offsets = offsets_of(instance["metadata"]["tokens"])  # type: ignore[index]
+        mentions = [[located(text, offsets, *mention) for mention in cluster] for cluster in output["clusters"]]
+        return {**output, "text": text, "mentions": mentions, "marked_text": _marked(text, mentions)}
 
     def display(self, output: JsonDict) -> List[Display]:
         marks = [
@@ -93,19 +96,6 @@ def _speakers_of_words(json_dict: JsonDict, sentences: List[List[str]]) -> Any:
             f'predictor elmo::coref needs one of "speakers" for each of the {len(sentences)} sentences, got {speakers}'
         )
     return [[speaker] * len(sentence) for speaker, sentence in zip(speakers, sentences, strict=True)]
-
-
-def _with_mentions(output: JsonDict, instance: Instance) -> JsonDict:
-    metadata = instance["metadata"]
-    tokens, text = metadata["tokens"], metadata["text"]  # type: ignore[index]
-    mentions = [[_mention(span, tokens, text) for span in cluster] for cluster in output["clusters"]]
-    return {**output, "text": text, "mentions": mentions, "marked_text": _marked(text, mentions)}
-
-
-def _mention(span: Sequence[int], tokens: List[Token], text: str) -> Dict[str, Any]:
-    first, last = span
-    start, end = tokens[first].idx, tokens[last].idx + len(str(tokens[last]))  # type: ignore[operator]
-    return {"text": text[start:end], "start": start, "end": end, "first_token": first, "last_token": last}
 
 
 def _marked(text: str, mentions: List[List[Dict[str, Any]]]) -> str:

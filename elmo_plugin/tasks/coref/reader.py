@@ -7,14 +7,13 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data import DatasetReader, Field, Instance, Token
 from allennlp.data.fields import LabelField, ListField, MetadataField, TensorField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import check_encoding
 from elmo_plugin.tasks.common.conll2012 import find_files
+from elmo_plugin.tasks.common.reader import TaskReader, some
 from elmo_plugin.tasks.common.words import joined
-from elmo_plugin.tasks.coref.conll import NO_SPEAKER, Clusters, Document, read_documents
+from elmo_plugin.tasks.coref.conll import NO_SPEAKER, Clusters, read_documents
 from elmo_plugin.text import RuleBasedSentenceSplitter, RuleBasedTokenizer
 
 Text = Union[str, Sequence[Sequence[str]]]
@@ -28,7 +27,7 @@ class _GenreField(LabelField):
 
 
 @DatasetReader.register("elmo::coref")
-class CoreferenceReader(DatasetReader):
+class CoreferenceReader(TaskReader):
     """Reads a file in the columns of CoNLL-2012, plain or gzipped, or all of those below a folder; see conll.py. A part
     of a document is an instance.
 
@@ -40,33 +39,26 @@ class CoreferenceReader(DatasetReader):
     default_genre: that of documents whose name doesn't match, and of text that comes without any.
     keep_singletons: whether clusters of one mention are kept. CoNLL-2012 has none; where a corpus has them, they count
         in the metrics, though the model, which only ever links two mentions, can't find them.
-    encoding: that of the files.
-    tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
+    The others are those of `TaskReader`.
     """
 
     def __init__(
         self,
-        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
-        tokenizer: Optional[Tokenizer] = None,
+        *,
         genre_pattern: str = r"([a-z]{2})/",
         default_genre: str = "nw",
         keep_singletons: bool = True,
-        max_instances: Optional[int] = None,
-        encoding: str = "utf-8",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
-        )
-        check_encoding(encoding)
-        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
-        self._tokenizer = tokenizer or RuleBasedTokenizer()
+        super().__init__(**kwargs)
         self._genre_pattern = _compiled(genre_pattern)
         self._default_genre = default_genre
         self._keep_singletons = keep_singletons
-        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
-        for document in self.shard_iterable(_some_documents(str(file_path), self._encoding)):
+        documents = (each for file in find_files(str(file_path)) for each in read_documents(file, self._encoding))
+        otherwise = f"{file_path} holds no document; expected '#begin document (name); part 000'"
+        for document in self.shard_iterable(some(documents, otherwise)):
             clusters = [each for each in document.clusters if self._keep_singletons or len(each) > 1]
             yield self.text_to_instance(
                 document.sentences, document.speakers, self._genre(document.id), clusters, document.id, document.part
@@ -126,15 +118,6 @@ class CoreferenceReader(DatasetReader):
             return self._tokenizer.tokenize_sentences(text), text
         sentences = map(self._tokenizer.tokenize, RuleBasedSentenceSplitter().split_sentences(text))
         return _joined([[str(token) for token in sentence] for sentence in sentences])
-
-
-def _some_documents(path: str, encoding: str) -> Iterator[Document]:
-    document = None
-    for file_path in find_files(path):
-        for document in read_documents(file_path, encoding):
-            yield document
-    if document is None:
-        raise ConfigurationError(f"{path} holds no document; expected '#begin document (name); part 000'")
 
 
 def _compiled(genre_pattern: str) -> "re.Pattern[str]":

@@ -1,15 +1,15 @@
 """Predictor "elmo::ner": a sentence -> the entities in it."""
 
-from typing import Any, Dict, List
+from typing import List
 
 from allennlp.common.util import JsonDict
-from allennlp.data import Instance, Token
+from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, MarkedText, marks_of
-from elmo_plugin.tasks.common.predictor import ConllPredictor
-from elmo_plugin.tasks.common.spans import Span, chunks
-from elmo_plugin.tasks.common.words import is_words
+from elmo_plugin.tasks.common.predictor import ConllPredictor, text_in
+from elmo_plugin.tasks.common.spans import chunks
+from elmo_plugin.tasks.common.words import located, offsets_of
 from elmo_plugin.tasks.ner.conlleval import format_sentence
 
 
@@ -49,7 +49,11 @@ class NerPredictor(ConllPredictor, DisplayedPredictor):
         return self.predict_json({"sentence": sentence})
 
     def complete(self, output: JsonDict, instance: Instance) -> JsonDict:
-        return _with_entities(output, instance)
+        sentence = instance["metadata"]["sentence"]  # type: ignore[index]
+        offsets = offsets_of(instance["tokens"].tokens)  # type: ignore[attr-defined]
+        spans = chunks(output["tags"])
+        entities = [{"type": span.type, **located(sentence, offsets, span.start, span.end - 1)} for span in spans]
+        return {**output, "sentence": sentence, "entities": entities}
 
     def display(self, output: JsonDict) -> List[Display]:
         return [MarkedText("Entities", output["sentence"], marks_of(output["entities"]))]
@@ -59,30 +63,4 @@ class NerPredictor(ConllPredictor, DisplayedPredictor):
         return format_sentence(output["tokens"], *columns)
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        text = json_dict["tokens"] if "tokens" in json_dict else json_dict.get("sentence")
-        if not (is_words(text) if "tokens" in json_dict else isinstance(text, str)):
-            raise ValueError(
-                'predictor elmo::ner needs {"sentence": "some text"} or {"tokens": ["some", "words"]}, got '
-                f"{json_dict}"
-            )
-        return self._dataset_reader.text_to_instance(text)
-
-
-def _with_entities(output: JsonDict, instance: Instance) -> JsonDict:
-    sentence = instance["metadata"]["sentence"]  # type: ignore[index]
-    tokens = instance["tokens"].tokens  # type: ignore[attr-defined]
-    entities = [_entity(span, tokens, sentence) for span in chunks(output["tags"])]
-    return {**output, "sentence": sentence, "entities": entities}
-
-
-def _entity(span: Span, tokens: List[Token], sentence: str) -> Dict[str, Any]:
-    first, last = tokens[span.start], tokens[span.end - 1]
-    start, end = first.idx, last.idx + len(str(last))  # type: ignore[operator]  # the reader gives every token a place
-    return {
-        "type": span.type,
-        "text": sentence[start:end],
-        "start": start,
-        "end": end,
-        "first_token": span.start,
-        "last_token": span.end - 1,
-    }
+        return self._dataset_reader.text_to_instance(text_in(json_dict, "elmo::ner"))

@@ -4,20 +4,17 @@ from os import PathLike
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data import DatasetReader, Field, Instance
 from allennlp.data.fields import MetadataField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import check_encoding
 from elmo_plugin.tasks.common.labels import TagField
+from elmo_plugin.tasks.common.reader import TaskReader, Text
 from elmo_plugin.tasks.common.spans import SCHEMES, TagError, check_scheme, spans_to_tags
-from elmo_plugin.tasks.common.words import joined
 from elmo_plugin.tasks.ner.conll import EntityFinder, Sentence, read_sentences
-from elmo_plugin.text import RuleBasedTokenizer
 
 
 @DatasetReader.register("elmo::ner")
-class NerReader(DatasetReader):
+class NerReader(TaskReader):
     """Reads files with one token per line and a blank line after each sentence:
 
         EU NNP B-NP B-ORG            EU B-ORG
@@ -36,53 +33,36 @@ class NerReader(DatasetReader):
     coding_scheme: the scheme that the model sees, BIO, IOB1 or BIOUL; tags in another one are converted to it.
     file_scheme: the scheme that files are in. By default it is detected from their tags.
     token_column, tag_column: where tokens and tags are, from 0 on, or from -1 on backwards.
-    encoding: that of the files. CoNLL-2002 is in latin-1.
-    tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
+    The others are those of `TaskReader`; CoNLL-2002 has the `encoding` latin-1.
     """
 
     def __init__(
         self,
-        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
-        tokenizer: Optional[Tokenizer] = None,
+        *,
         coding_scheme: str = "BIOUL",
         file_scheme: Optional[str] = None,
         label_namespace: str = "labels",
-        max_instances: Optional[int] = None,
         token_column: Optional[int] = None,
         tag_column: Optional[int] = None,
-        encoding: str = "utf-8",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
-        )
+        super().__init__(**kwargs)
         check_scheme(coding_scheme)
         if file_scheme is not None:
             check_scheme(file_scheme)
-        check_encoding(encoding)
-        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
-        self._tokenizer = tokenizer or RuleBasedTokenizer()
         self._coding_scheme = coding_scheme
         self._file_scheme = file_scheme
         self._label_namespace = label_namespace
         self._token_column = token_column
         self._tag_column = tag_column
-        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
         for words, tags in self.shard_iterable(self._tagged_sentences(str(file_path))):
             yield self.text_to_instance(words, tags)
 
-    def text_to_instance(self, text: Union[str, Sequence[str]], tags: Optional[Sequence[str]] = None) -> Instance:
+    def text_to_instance(self, text: Text, tags: Optional[Sequence[str]] = None) -> Instance:
         """An instance of a sentence: a string to tokenise, or its words. `tags` are in the `coding_scheme`."""
-        tokens = self._tokenizer.tokenize(text) if isinstance(text, str) else [Token(word) for word in text]
-        if not tokens:
-            raise ValueError(f"there is no token to tag in {text!r}")
-        if isinstance(text, str) and all(token.idx is not None for token in tokens):
-            sentence = text
-        else:
-            # Words have no positions in a text yet, and some tokenizers give none.
-            words = [str(token) for token in tokens]
-            tokens, sentence = joined(words), " ".join(words)
+        tokens, sentence = self.tokens_of(text)
         text_field = TextField(tokens)
         metadata: Dict[str, Any] = {"tokens": [token.text for token in tokens], "sentence": sentence}
         fields: Dict[str, Field] = {"tokens": text_field, "metadata": MetadataField(metadata)}
@@ -90,9 +70,6 @@ class NerReader(DatasetReader):
             metadata["gold_tags"] = list(tags)
             fields["tags"] = TagField(list(tags), text_field, self._label_namespace)
         return Instance(fields)
-
-    def apply_token_indexers(self, instance: Instance) -> None:
-        instance["tokens"].token_indexers = self._token_indexers  # type: ignore[attr-defined]
 
     def _tagged_sentences(self, file_path: str) -> Iterator[Tuple[List[str], List[str]]]:
         """The words and the converted tags of each sentence."""

@@ -7,7 +7,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.display import Bars, Display, DisplayedPredictor, Input
-from elmo_plugin.tasks.common.words import is_text
+from elmo_plugin.tasks.common.predictor import text_in
 
 
 @Predictor.register("elmo::snli")
@@ -44,10 +44,5 @@ class SnliPredictor(Predictor, DisplayedPredictor):
         return [Bars(output["label"], output["probabilities"])]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        for name in ("premise", "hypothesis"):
-            if not is_text(json_dict.get(name)):
-                raise ValueError(
-                    'predictor elmo::snli needs {"premise": ..., "hypothesis": ...}, each a sentence or a list of '
-                    f"tokens; {name!r} is {json_dict.get(name)!r} in {json_dict}"
-                )
-        return self._dataset_reader.text_to_instance(json_dict["premise"], json_dict["hypothesis"])
+        texts = [text_in(json_dict, "elmo::snli", name) for name in ("premise", "hypothesis")]
+        return self._dataset_reader.text_to_instance(*texts)

@@ -2,17 +2,16 @@
 
 import logging
 from os import PathLike
-from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, MetadataField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
 from elmo_plugin.corpora import split_columns
-from elmo_plugin.files import check_encoding, numbered_lines, parse_json
+from elmo_plugin.files import numbered_lines, parse_json
 from elmo_plugin.tasks.common.labels import KnownLabelField
-from elmo_plugin.text.tokenizer import RuleBasedTokenizer
+from elmo_plugin.tasks.common.reader import TaskReader, Text
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +26,6 @@ _PUBLISHED_NAMES = {
 }
 _FORMATS = {"jsonl": "jsonl", "tsv": "tsv", "txt": "tsv"}  # by the ending of the file's name
 
-Text = Union[str, Sequence[str]]
-
 
 class _Pair(NamedTuple):
     line_number: int
@@ -38,7 +35,7 @@ class _Pair(NamedTuple):
 
 
 @DatasetReader.register("elmo::snli")
-class SnliReader(DatasetReader):
+class SnliReader(TaskReader):
     """Reads pairs of a premise and a hypothesis with their label, from plain or gzipped files of two formats:
 
     - `.jsonl`, as SNLI and MultiNLI are distributed: a line is an object with `gold_label`, `sentence1` and
@@ -50,29 +47,27 @@ class SnliReader(DatasetReader):
 
     Pairs without a gold label (`-`) are skipped, and so are those with no word on one side; the log says how many.
 
-    tokens_from: `text`, tokenised by `tokenizer` (`elmo::spacy` by default), or `parse`, the leaves of the parses, as
-        Chen et al. (2017) took them, which needs jsonl or columns that are named.
+    tokens_from: `text`, tokenised by `tokenizer`, or `parse`, the leaves of the parses, as Chen et al. (2017) took
+        them, which needs jsonl or columns that are named.
     columns: what a tsv file's columns hold, in the file's order: `premise`, `hypothesis` and `label` once each. Columns
         of any other name are ignored.
     labels: the labels there are. Any other one in a file is an error.
     file_format: `jsonl` or `tsv`, if a file's name doesn't tell.
-    encoding: that of the files.
+    The others are those of `TaskReader`.
     """
+
+    texts = ("premise", "hypothesis")
 
     def __init__(
         self,
-        tokenizer: Optional[Tokenizer] = None,
-        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
+        *,
         tokens_from: str = "text",
         columns: List[str] = list(COLUMNS),  # noqa: B006  (never changed)
         labels: List[str] = list(LABELS),  # noqa: B006
         file_format: Optional[str] = None,
-        max_instances: Optional[int] = None,
-        encoding: str = "utf-8",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
-        )
+        super().__init__(**kwargs)
         if tokens_from not in _PUBLISHED_NAMES:
             raise ConfigurationError(f'tokens_from must be "text" or "parse", not {tokens_from!r}')
         if sorted(column for column in columns if column in COLUMNS) != sorted(COLUMNS):
@@ -81,14 +76,10 @@ class SnliReader(DatasetReader):
             )
         if file_format not in (None, "jsonl", "tsv"):
             raise ConfigurationError(f'file_format must be "jsonl" or "tsv", not {file_format!r}')
-        check_encoding(encoding)
-        self._tokenizer = tokenizer or RuleBasedTokenizer()
-        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self._tokens_from = tokens_from
         self._columns = list(columns)
         self._labels = list(labels)
         self._file_format = file_format
-        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
         for pair in self.shard_iterable(self._labelled_pairs(str(file_path))):
@@ -99,30 +90,16 @@ class SnliReader(DatasetReader):
 
     def text_to_instance(self, premise: Text, hypothesis: Text, label: Optional[str] = None) -> Instance:
         """An instance of two texts, each a string to tokenise or a list of tokens."""
-        premise_tokens, hypothesis_tokens = self._tokenize(premise, "premise"), self._tokenize(hypothesis, "hypothesis")
-        fields: Dict[str, Field] = {
-            "premise": TextField(premise_tokens),
-            "hypothesis": TextField(hypothesis_tokens),
-            "metadata": MetadataField(
-                {
-                    "premise_tokens": [token.text for token in premise_tokens],
-                    "hypothesis_tokens": [token.text for token in hypothesis_tokens],
-                }
-            ),
-        }
+        fields: Dict[str, Field] = {}
+        metadata: Dict[str, List[str]] = {}
+        for name, text in (("premise", premise), ("hypothesis", hypothesis)):
+            tokens, _ = self.tokens_of(text, name)
+            fields[name] = TextField(tokens)
+            metadata[f"{name}_tokens"] = [str(token) for token in tokens]
+        fields["metadata"] = MetadataField(metadata)
         if label is not None:
             fields["label"] = KnownLabelField(label)
         return Instance(fields)
-
-    def apply_token_indexers(self, instance: Instance) -> None:
-        for name in ("premise", "hypothesis"):
-            instance[name].token_indexers = self._token_indexers  # type: ignore[attr-defined]
-
-    def _tokenize(self, text: Text, name: str) -> List[Token]:
-        tokens = self._tokenizer.tokenize(text) if isinstance(text, str) else [Token(token) for token in text]
-        if not tokens:
-            raise ValueError(f"the {name} holds no token; a pair needs a word on each side")
-        return tokens
 
     def _text(self, text: str) -> Text:
         return _leaves(text) if self._tokens_from == "parse" else text

@@ -12,7 +12,7 @@ from allennlp.training.metrics import Metric
 
 from elmo_plugin.files import parse_json, read_lines, replacing
 from elmo_plugin.tasks.common.metrics import of_all_processes
-from elmo_plugin.tasks.squad.reader import load_articles, questions_of
+from elmo_plugin.tasks.squad.reader import read_questions
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -89,7 +89,7 @@ class SquadMetric(Metric):
 def evaluate(data_file: str, predictions: Dict[str, str]) -> Dict[str, float]:
     """What the script prints for answers by question id: percentages. A question without a prediction scores 0."""
     sums, num_questions = [0.0, 0.0], 0
-    for _, question in questions_of(load_articles(data_file), data_file):
+    for _, question in read_questions(data_file):
         if not question.answers:
             raise ValueError(f"{data_file}: question {question.id!r} has no answers to score against")
         num_questions += 1

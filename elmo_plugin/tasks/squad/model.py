@@ -12,6 +12,7 @@ from allennlp.modules import FeedForward, InputVariationalDropout, Seq2SeqEncode
 from allennlp.nn import InitializerApplicator
 
 from elmo_plugin.tasks.common.task_model import Scores, TaskModel
+from elmo_plugin.tasks.common.words import located
 from elmo_plugin.tasks.squad.metrics import SquadMetric
 from elmo_plugin.tasks.squad.modules import NOT_A_SPAN, BiAttention, LinearHeads, SelfAttention, SpanHeads, best_spans
 from elmo_plugin.tasks.squad.reader import NO_SPAN
@@ -167,11 +168,5 @@ def _loss(logits: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
 
 def _answer(example: Dict[str, Any], first_token: int, last_token: int) -> Dict[str, Any]:
     """A span as text and characters: `passage[start:end] == answer`."""
-    start, end = example["token_offsets"][first_token][0], example["token_offsets"][last_token][1]
-    return {
-        "answer": example["passage"][start:end],
-        "start": start,
-        "end": end,
-        "first_token": first_token,
-        "last_token": last_token,
-    }
+    place = located(example["passage"], example["token_offsets"], first_token, last_token)
+    return {"answer": place.pop("text"), **place}

@@ -7,7 +7,7 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.display import Bars, Display, DisplayedPredictor, Input, Mark, MarkedText
-from elmo_plugin.tasks.common.words import is_text
+from elmo_plugin.tasks.common.predictor import text_in
 
 
 @Predictor.register("elmo::squad")
@@ -69,13 +69,8 @@ class SquadPredictor(Predictor, DisplayedPredictor):
         ]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        for name in ("passage", "question"):
-            if not is_text(json_dict.get(name)):
-                raise ValueError(
-                    'predictor elmo::squad needs {"passage": ..., "question": ...}, each a text or a list of tokens; '
-                    f"{name!r} is {json_dict.get(name)!r} in {json_dict}"
-                )
+        question, passage = (text_in(json_dict, "elmo::squad", name) for name in ("question", "passage"))
         question_id = json_dict.get("id", "")
         if not isinstance(question_id, str):
             raise ValueError(f"predictor elmo::squad: 'id' must be a string, not {question_id!r}")
-        return self._dataset_reader.text_to_instance(json_dict["question"], json_dict["passage"], None, question_id)
+        return self._dataset_reader.text_to_instance(question, passage, None, question_id)

@@ -7,21 +7,17 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, MetadataField, TensorField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import check_encoding, parse_json, read_text
-from elmo_plugin.text.tokenizer import RuleBasedTokenizer
+from elmo_plugin.files import parse_json, read_text
+from elmo_plugin.tasks.common.reader import TaskReader, Text, some
+from elmo_plugin.tasks.common.words import Offsets, offsets_of
 
 logger = logging.getLogger(__name__)
 
 LONG_PASSAGES = ("truncate", "skip")
 NO_SPAN = (-100, -100)  # what torch's losses ignore
-
-
-Text = Union[str, Sequence[str]]
-TokenSpan = Tuple[int, int]
 
 
 class Answer(NamedTuple):
@@ -34,7 +30,7 @@ class Answer(NamedTuple):
 class AlignedAnswer(NamedTuple):
     """The first and last token of an answer, and what was inexact about finding them."""
 
-    span: Optional[TokenSpan]  # None if the answer isn't in the passage as far as that was read
+    span: Optional[Tuple[int, int]]  # None if the answer isn't in the passage as far as that was read
     was_moved: bool = False  # the text wasn't where the file says
     was_widened: bool = False  # the text begins or ends inside a token
 
@@ -48,17 +44,16 @@ class Question(NamedTuple):
 
 
 class _Passage(NamedTuple):
-    """A passage, its tokens as far as they are read, and a field that all its questions share."""
+    """A passage, and its tokens as far as they are read, in a field that all its questions share."""
 
     text: str
-    tokens: List[Token]
-    offsets: List[TokenSpan]  # of the characters that each token spans
-    num_cut: int  # how many tokens were left out
     field: TextField
+    offsets: Offsets
+    was_cut: bool
 
 
 @DatasetReader.register("elmo::squad")
-class SquadReader(DatasetReader):
+class SquadReader(TaskReader):
     """Reads SQuAD 1.1's JSON, plain or gzipped: `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ...,
     "question": ..., "answers": [{"text": ..., "answer_start": ...}]}]}]}]}`. Questions without answers can be read, but
     are neither learned from nor scored. SQuAD 2.0's unanswerable questions are refused: no model here can decline.
@@ -67,47 +62,36 @@ class SquadReader(DatasetReader):
     inside a token is widened to whole tokens. One that isn't where the file says is looked for, and the nearest
     occurrence taken; if there is none, the question is scored but not learned from. The log counts each of these.
 
-    tokenizer: for texts that aren't lists of tokens; `elmo::spacy` by default.
     max_passage_tokens: the length of the longest passage to read whole; null for any. Time grows with the square of it,
         and memory with the length: 20,000 tokens take as long as 2,500 passages of 400.
     long_passages: what to do with longer ones. `truncate`: their first tokens are read; a question whose answer lies
         past them is scored but not learned from. `skip`: their questions are left out, which is for training only.
-    encoding: that of the files.
-    max_instances: how many questions of a file to look at; those that are left out count too.
+    The others are those of `TaskReader`; questions that are left out count towards `max_instances`, too.
     """
 
+    texts = ("passage", "question")
+
     def __init__(
-        self,
-        tokenizer: Optional[Tokenizer] = None,
-        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
-        max_passage_tokens: Optional[int] = None,
-        long_passages: str = "truncate",
-        max_instances: Optional[int] = None,
-        encoding: str = "utf-8",
+        self, *, max_passage_tokens: Optional[int] = None, long_passages: str = "truncate", **kwargs: Any
     ) -> None:
-        super().__init__(
-            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
-        )
+        super().__init__(**kwargs)
         if long_passages not in LONG_PASSAGES:
             raise ConfigurationError(f'long_passages must be "truncate" or "skip", not {long_passages!r}')
         if max_passage_tokens is not None and max_passage_tokens < 1:
             raise ConfigurationError(f"max_passage_tokens must be 1 or more, or null, not {max_passage_tokens}")
-        check_encoding(encoding)
-        self._tokenizer = tokenizer or RuleBasedTokenizer()
-        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
         self._max_passage_tokens = max_passage_tokens
         self._long_passages = long_passages
-        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
         counts = _Counts()
         context, passage = None, None
-        for next_context, question in self.shard_iterable(_questions(str(file_path), self._encoding)):
+        questions = some(read_questions(str(file_path), self._encoding), f"{file_path} holds no question")
+        for next_context, question in self.shard_iterable(questions):
             try:
                 # Questions come passage by passage; what they share is built once.
                 if passage is None or next_context != context:
                     context, passage = next_context, self._passage(next_context)
-                if passage.num_cut and self._long_passages == "skip":
+                if passage.was_cut and self._long_passages == "skip":
                     counts.num_skipped += 1
                     continue
                 aligned = [align_answer(answer, passage.text, passage.offsets) for answer in question.answers]
@@ -131,16 +115,15 @@ class SquadReader(DatasetReader):
         aligned = None if answers is None else [align_answer(answer, read.text, read.offsets) for answer in answers]
         return self._instance(read, question, question_id, answers or [], aligned)
 
-    def apply_token_indexers(self, instance: Instance) -> None:
-        for name in ("passage", "question"):
-            instance[name].token_indexers = self._token_indexers  # type: ignore[attr-defined]
-
     def _passage(self, text: Text) -> _Passage:
-        tokens = self._tokenize(text, "passage")
+        tokens, plain_text = self.tokens_of(text, "passage")
+        if isinstance(text, str) and plain_text is not text:
+            raise ConfigurationError(
+                f"the tokenizer {type(self._tokenizer).__name__} doesn't say where in a text its tokens are, without "
+                "which answers can't be found; use one that does, such as elmo::spacy, without start and end tokens"
+            )
         kept = tokens[: self._max_passage_tokens]
-        offsets = [_offsets(token) for token in kept]
-        text = text if isinstance(text, str) else " ".join(text)
-        return _Passage(text, kept, offsets, len(tokens) - len(kept), TextField(kept))
+        return _Passage(plain_text, TextField(kept), offsets_of(kept), len(kept) < len(tokens))
 
     def _instance(
         self,
@@ -150,13 +133,13 @@ class SquadReader(DatasetReader):
         answers: Sequence[Answer],
         aligned: Optional[Sequence[AlignedAnswer]],
     ) -> Instance:
-        question_tokens = self._tokenize(question, "question")
+        question_tokens, _ = self.tokens_of(question, "question")
         metadata: Dict[str, Any] = {
             "id": question_id,
             "passage": passage.text,
             "question": question if isinstance(question, str) else " ".join(question),
-            "passage_tokens": [token.text for token in passage.tokens],
-            "question_tokens": [token.text for token in question_tokens],
+            "passage_tokens": [str(token) for token in passage.field.tokens],
+            "question_tokens": [str(token) for token in question_tokens],
             "token_offsets": passage.offsets,
             "answers": [answer.text for answer in answers],
         }
@@ -170,23 +153,8 @@ class SquadReader(DatasetReader):
             fields["answer_span"] = TensorField(torch.tensor(span), dtype=torch.long)
         return Instance(fields)
 
-    def _tokenize(self, text: Text, name: str) -> List[Token]:
-        if isinstance(text, str):
-            tokens = self._tokenizer.tokenize(text)
-            if any(token.idx is None for token in tokens):
-                raise ConfigurationError(
-                    f"the tokenizer {type(self._tokenizer).__name__} doesn't say where in a text its tokens are, "
-                    "without which answers can't be found; use one that does, such as elmo::spacy, without start and "
-                    "end tokens"
-                )
-        else:
-            tokens = _place(text)
-        if not tokens:
-            raise ValueError(f"the {name} holds no token")
-        return tokens
 
-
-def align_answer(answer: Answer, passage: str, offsets: Sequence[TokenSpan]) -> AlignedAnswer:
+def align_answer(answer: Answer, passage: str, offsets: Offsets) -> AlignedAnswer:
     """The tokens of `passage`, at `offsets`, that contain an answer."""
     text = answer.text.strip()
     if not text:
@@ -243,34 +211,16 @@ class _Counts:
             )
 
 
-def load_articles(file_path: str, encoding: str = "utf-8") -> List[Dict[str, Any]]:
-    """The `data` of a SQuAD file."""
+def read_questions(file_path: str, encoding: str = "utf-8") -> Iterator[Tuple[str, Question]]:
+    """Each question of a SQuAD file with its passage."""
     content = parse_json(read_text(file_path, encoding), file_path)
-    if not isinstance(content, dict):
-        raise ConfigurationError(
-            f'{file_path}: expected an object with "data", as in SQuAD 1.1, got a {_type(content)}'
-        )
-    return _get(content, "data", list, f"{file_path}")
-
-
-def questions_of(articles: List[Dict[str, Any]], file_path: str) -> Iterator[Tuple[str, Question]]:
-    """Each question of a SQuAD file's articles with its passage."""
-    for article_number, article in enumerate(articles, start=1):
+    for article_number, article in enumerate(_get(content, "data", list, file_path), start=1):
         at = f"{file_path}, article {article_number}"
         for paragraph_number, paragraph in enumerate(_get(article, "paragraphs", list, at), start=1):
             at_paragraph = f"{at}, paragraph {paragraph_number}"
             context = _get(paragraph, "context", str, at_paragraph)
             for question_number, question in enumerate(_get(paragraph, "qas", list, at_paragraph), start=1):
                 yield context, _question(question, f"{at_paragraph}, question {question_number}")
-
-
-def _questions(file_path: str, encoding: str) -> Iterator[Tuple[str, Question]]:
-    is_empty = True
-    for passage_and_question in questions_of(load_articles(file_path, encoding), file_path):
-        is_empty = False
-        yield passage_and_question
-    if is_empty:
-        raise ConfigurationError(f"{file_path} holds no question")
 
 
 def _question(question: Any, at: str) -> Question:
@@ -300,20 +250,6 @@ def _get(where: Any, key: str, expected: type, at: str) -> Any:
 
 def _type(value: Any) -> str:
     return type(value).__name__
-
-
-def _offsets(token: Token) -> TokenSpan:
-    start: int = token.idx  # type: ignore[assignment]  # tokens without a place are refused
-    return start, start + len(str(token)) if token.idx_end is None else token.idx_end
-
-
-def _place(words: Sequence[str]) -> List[Token]:
-    """Tokens of text that is already tokenised, as if they were joined by spaces."""
-    tokens, start = [], 0
-    for word in words:
-        tokens.append(Token(word, start, start + len(word)))
-        start += len(word) + 1
-    return tokens
 
 
 def _occurrences(text: str, passage: str) -> List[int]:

@@ -7,8 +7,9 @@ from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, MarkedText, marks_of
+from elmo_plugin.tasks.common.predictor import text_in
 from elmo_plugin.tasks.common.spans import chunks
-from elmo_plugin.tasks.common.words import is_words, joined
+from elmo_plugin.tasks.common.words import Offsets, located, offsets_of
 
 
 class _Text(NamedTuple):
@@ -16,7 +17,7 @@ class _Text(NamedTuple):
 
     sentence: str
     words: List[str]
-    places: List[Any]
+    offsets: Offsets
 
 
 @Predictor.register("elmo::srl")
@@ -95,22 +96,9 @@ class SrlPredictor(Predictor, DisplayedPredictor):
         raise NotImplementedError("a sentence has one instance per predicate; use predict_json")
 
     def _text(self, json_dict: JsonDict) -> _Text:
-        words, sentence = json_dict.get("tokens"), json_dict.get("sentence")
-        if words is not None and is_words(words):
-            text = _joined(words)
-        elif words is None and isinstance(sentence, str):
-            tokens = self._dataset_reader.tokenize(sentence)  # type: ignore[attr-defined]
-            text = _Text(sentence, [str(token) for token in tokens], [(token.idx, token.idx_end) for token in tokens])
-            if any(None in place for place in text.places):
-                text = _joined(text.words)  # some tokenizers give no places
-        else:
-            raise ValueError(
-                'predictor elmo::srl needs {"sentence": "some text"} or {"tokens": ["some", "words"]}, and perhaps '
-                f'{{"predicate_indices": [1]}}; got {json_dict}'
-            )
-        if not text.words:
-            raise ValueError(f"there is no token to tag in {json_dict}")
-        return text
+        text = text_in(json_dict, "elmo::srl")
+        tokens, sentence = self._dataset_reader.tokens_of(text)  # type: ignore[attr-defined]
+        return _Text(sentence, [str(token) for token in tokens], offsets_of(tokens))
 
     def _predicates(self, inputs: Sequence[JsonDict], texts: Sequence[_Text]) -> List[List[int]]:
         predicates = [_given_predicates(each, text) for each, text in zip(inputs, texts, strict=True)]
@@ -145,25 +133,11 @@ def _check_indices(indices: Any, text: _Text) -> None:
         )
 
 
-def _joined(words: List[str]) -> _Text:
-    return _Text(" ".join(words), words, [(token.idx, token.idx_end) for token in joined(words)])
-
-
 def _frame(text: _Text, predicate_index: int, tags: List[str]) -> Dict[str, Any]:
     arguments = []
     description = list(text.words)
     for start, end, type_ in chunks(tags):
-        first, last = text.places[start][0], text.places[end - 1][1]
-        arguments.append(
-            {
-                "type": type_,
-                "text": text.sentence[first:last],
-                "start": first,
-                "end": last,
-                "first_token": start,
-                "last_token": end - 1,
-            }
-        )
+        arguments.append({"type": type_, **located(text.sentence, text.offsets, start, end - 1)})
         description[start] = f"[{type_}: {description[start]}"
         description[end - 1] += "]"
     return {

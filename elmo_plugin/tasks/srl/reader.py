@@ -5,22 +5,20 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.file_utils import cached_path
-from allennlp.data import DatasetReader, Field, Instance, Token, TokenIndexer, Tokenizer
+from allennlp.data import DatasetReader, Field, Instance, Token
 from allennlp.data.fields import MetadataField, SequenceLabelField, TextField
-from allennlp.data.token_indexers import SingleIdTokenIndexer
 
-from elmo_plugin.files import check_encoding
 from elmo_plugin.tasks.common.labels import TagField
+from elmo_plugin.tasks.common.reader import TaskReader, some
 from elmo_plugin.tasks.srl.conll import Frame, Sentence, read_sentences
 from elmo_plugin.tasks.srl.predicates import PredicateFinder, SpacyPredicateFinder
-from elmo_plugin.text import RuleBasedTokenizer
 
 # Parts of speech of the Penn Treebank, and the universal ones.
 VERBAL_PARTS_OF_SPEECH = ("V", "AUX", "MD")
 
 
 @DatasetReader.register("elmo::srl")
-class SrlReader(DatasetReader):
+class SrlReader(TaskReader):
     """Reads the columns of CoNLL-2012, from one file or from all `*gold_conll` files below a folder, gzipped or not:
 
         doc 0 0 Ada   NNP (TOP(S(NP*)  -    -  - - (PERSON) (ARG0*)  -
@@ -35,39 +33,31 @@ class SrlReader(DatasetReader):
 
     verbal_predicates_only: leaves out predicates whose part of speech isn't a verb's, such as nouns.
     max_tokens: leaves out longer sentences; for training data only.
-    encoding: that of the files.
-    tokenizer: for text that isn't tokenised, as predictors get; `elmo::spacy` by default.
     predicate_finder: for text without predicates, as predictors get; `spacy` by default.
+    The others are those of `TaskReader`.
     """
 
     def __init__(
         self,
-        token_indexers: Optional[Dict[str, TokenIndexer]] = None,
-        tokenizer: Optional[Tokenizer] = None,
+        *,
         predicate_finder: Optional[PredicateFinder] = None,
         verbal_predicates_only: bool = False,
         max_tokens: Optional[int] = None,
         label_namespace: str = "labels",
-        max_instances: Optional[int] = None,
-        encoding: str = "utf-8",
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            max_instances=max_instances, manual_distributed_sharding=True, manual_multiprocess_sharding=True
-        )
+        super().__init__(**kwargs)
         if max_tokens is not None and max_tokens < 1:
             raise ConfigurationError(f"reader elmo::srl: max_tokens must be 1 or more, or null, not {max_tokens}")
-        check_encoding(encoding)
-        self._token_indexers = token_indexers or {"tokens": SingleIdTokenIndexer()}
-        self._tokenizer = tokenizer or RuleBasedTokenizer()
         self._predicate_finder = predicate_finder or SpacyPredicateFinder()
         self._verbal_predicates_only = verbal_predicates_only
         self._max_tokens = max_tokens
         self._label_namespace = label_namespace
-        self._encoding = encoding
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
+        otherwise = f"{file_path} holds no predicate, or none that the reader's arguments allow"
         # Sentences, not predicates, are distributed among processes, so that a sentence's predicates stay together.
-        for sentence in self.shard_iterable(self._sentences(str(file_path))):
+        for sentence in self.shard_iterable(some(self._sentences(str(file_path)), otherwise)):
             for frame in sentence.frames:
                 yield self.text_to_instance(sentence.words, frame.predicate_index, frame.tags, sentence.place)
 
@@ -94,26 +84,16 @@ class SrlReader(DatasetReader):
             fields["tags"] = TagField(list(tags), text_field, self._label_namespace)
         return Instance(fields)
 
-    def apply_token_indexers(self, instance: Instance) -> None:
-        instance["tokens"].token_indexers = self._token_indexers  # type: ignore[attr-defined]
-
-    def tokenize(self, text: str) -> List[Token]:
-        return self._tokenizer.tokenize(text)
-
     def find_predicates(self, sentences: List[List[str]]) -> List[List[int]]:
         """The numbers of the words that are predicates, for each sentence."""
         return self._predicate_finder.find(sentences)
 
     def _sentences(self, file_path: str) -> Iterator[Sentence]:
         """Those with predicates."""
-        num_sentences = 0
         for sentence in read_sentences(str(cached_path(file_path)), self._encoding):
             frames = self._chosen_frames(sentence)
             if frames:
-                num_sentences += 1
                 yield sentence._replace(frames=frames)
-        if num_sentences == 0:
-            raise ConfigurationError(f"{file_path} holds no predicate, or none that the reader's arguments allow")
 
     def _chosen_frames(self, sentence: Sentence) -> List[Frame]:
         if self._max_tokens is not None and len(sentence.words) > self._max_tokens:

@@ -2,13 +2,12 @@
 
 from typing import List, Union
 
-from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.common.display import Bars, Display, DisplayedPredictor, Input
-from elmo_plugin.tasks.common.words import is_text
+from elmo_plugin.tasks.common.predictor import text_in
 
 
 @Predictor.register("elmo::sst")
@@ -40,10 +39,4 @@ class SentimentPredictor(Predictor, DisplayedPredictor):
         return [Bars(output["label"], output["probabilities"])]
 
     def _json_to_instance(self, json_dict: JsonDict) -> Instance:
-        given = [key for key in ("sentence", "tokens") if key in json_dict]
-        if len(given) != 1 or not is_text(json_dict[given[0]]):
-            raise ConfigurationError(
-                'the input must have either "sentence", a text, or "tokens", a list of words, such as '
-                f'{{"sentence": "A lovely film."}}; got {json_dict}'
-            )
-        return self._dataset_reader.text_to_instance(json_dict[given[0]])
+        return self._dataset_reader.text_to_instance(text_in(json_dict, "elmo::sst"))

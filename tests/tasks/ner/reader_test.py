@@ -232,7 +232,7 @@ def test_words_without_places_get_those_in_the_words_joined(tokenizer, text):
 
 @pytest.mark.parametrize("text", ["", "  ", []])
 def test_a_text_without_tokens_is_refused(text):
-    with pytest.raises(ValueError, match="no token to tag"):
+    with pytest.raises(ValueError, match="the sentence holds no token"):
         NerReader().text_to_instance(text)
 
 

@@ -254,7 +254,7 @@ def test_empty_passage_is_named(write):
     [
         (b"{", "not JSON"),
         (b"\xff", "isn.t UTF-8"),
-        (b"[]", 'expected an object with "data", as in SQuAD 1.1, got a list'),
+        (b"[]", "expected an object with 'data', got a list"),
         (b'{"version": "1.1"}', "'data' must be a list, but is missing; there are version"),
         (b'{"data": [{"title": "T"}]}', "article 1: 'paragraphs' must be a list, but is missing"),
         (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1, paragraph 1: 'context' must be a str"),

@@ -138,7 +138,7 @@ def test_an_instance_without_a_label_has_none():
 
 @pytest.mark.parametrize("text", ["", "  ", []])
 def test_a_sentence_without_tokens_is_refused(text):
-    with pytest.raises(ValueError, match="at least one token"):
+    with pytest.raises(ValueError, match="the sentence holds no token"):
         reader().text_to_instance(text)
 
 
