@@ -2,6 +2,7 @@
 own.
 """
 
+from bisect import bisect_left
 from typing import ClassVar, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from allennlp.common.util import JsonDict
@@ -75,16 +76,28 @@ def pieces(start: int, end: int, marks: Sequence[Mark]) -> List[Piece]:
     """The text from `start` to `end` in order, marks within marks; of two that cross, the later one is cut in two."""
     done = start
     found = []
-    waiting = list(marks)
+    waiting = _in_reading_order(marks)
     while waiting:
-        mark = min(waiting, key=lambda mark: (mark.start, -mark.end))
-        waiting.remove(mark)
-        inside = [each for each in waiting if each.start < mark.end]
-        cut_off = [each._replace(start=mark.end) for each in inside if each.end > mark.end]
-        waiting = [each for each in waiting if each.start >= mark.end] + cut_off
+        mark, *waiting = waiting
+        num_inside = bisect_left(waiting, mark.end, key=lambda mark: mark.start)
+        inside, waiting = waiting[:num_inside], waiting[num_inside:]
+        if cut_off := [each._replace(start=mark.end) for each in inside if each.end > mark.end]:
+            waiting = _in_reading_order([*waiting, *cut_off])
         if done < mark.start:
             found.append(Piece(done, mark.start, None, []))
         inner = pieces(mark.start, mark.end, [each._replace(end=min(each.end, mark.end)) for each in inside])
         found.append(Piece(mark.start, mark.end, mark.label, inner))
         done = mark.end
     return [*found, Piece(done, end, None, [])] if done < end else found
+
+
+def bracketed(text: str, found: Sequence[Piece]) -> str:
+    """The pieces of a text with brackets around those that are marked, and their label after the opening one."""
+    return "".join(
+        text[piece.start : piece.end] if piece.label is None else f"[{piece.label} {bracketed(text, piece.inside)}]"
+        for piece in found
+    )
+
+
+def _in_reading_order(marks: Sequence[Mark]) -> List[Mark]:
+    return sorted(marks, key=lambda mark: (mark.start, -mark.end))

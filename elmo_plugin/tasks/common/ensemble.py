@@ -182,17 +182,11 @@ def _check_one_vocabulary(members: List[_Member], vocab: Vocabulary) -> None:
 def _difference(left: Vocabulary, right: Vocabulary) -> Optional[str]:
     """Where two vocabularies first differ, in words."""
     for namespace in sorted(left.get_namespaces() | right.get_namespaces()):
-        left_tokens, right_tokens = (each.get_index_to_token_vocabulary(namespace) for each in (left, right))
-        if left_tokens == right_tokens:
-            continue
-        if len(left_tokens) != len(right_tokens):
-            sizes = f"{len(left_tokens)} entries in one and {len(right_tokens)} in the other"
-            return f"the namespace {namespace!r} has {sizes}"
-        index = next(index for index in sorted(left_tokens) if left_tokens[index] != right_tokens.get(index))
-        return (
-            f"entry {index} of the namespace {namespace!r} is {left_tokens[index]!r} in one and "
-            f"{right_tokens.get(index)!r} in the other"
-        )
+        tokens = [each.get_index_to_token_vocabulary(namespace) for each in (left, right)]
+        for index in range(max(map(len, tokens))):
+            one, other = (each.get(index) for each in tokens)
+            if one != other:
+                return f"entry {index} of the namespace {namespace!r} is {one!r} in one and {other!r} in the other"
     return None
 
 

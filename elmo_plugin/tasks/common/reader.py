@@ -1,6 +1,8 @@
 """What the tasks' readers share."""
 
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+import logging
+import reprlib
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Instance, Token, TokenIndexer, Tokenizer
@@ -48,14 +50,12 @@ class TaskReader(DatasetReader):
         """The tokens of a text, and the text in which they have their places: the given one, or, for words and for
         tokenizers that give no places, the words with a space between each two.
         """
-        words: Sequence[object] = text
-        if isinstance(text, str):
-            tokens = words = self._tokenizer.tokenize(text)
-            if tokens and all(token.idx is not None for token in tokens):
-                return tokens, text
-        if not words:
+        tokens: Sequence = self._tokenizer.tokenize(text) if isinstance(text, str) else text
+        if not tokens:
             raise ValueError(f"the {name} holds no token: {text!r}")
-        words = list(map(str, words))
+        if isinstance(text, str) and all(token.idx is not None for token in tokens):
+            return list(tokens), text
+        words = [str(token) for token in tokens]
         return joined(words), " ".join(words)
 
 
@@ -67,3 +67,32 @@ def some(items: Iterable[Item], otherwise: str) -> Iterator[Item]:
         yield item
     if is_empty:
         raise ConfigurationError(otherwise)
+
+
+def json_value(parent: Any, key: str, expected: type, place: str) -> Any:
+    """What an object in a JSON file has under a key; `place` is for errors."""
+    if not isinstance(parent, dict):
+        raise ConfigurationError(f"{place}: expected an object with {key!r}, got {reprlib.repr(parent)}")
+    if not isinstance(parent.get(key), expected):
+        got = reprlib.repr(parent[key]) if key in parent else f"missing; there are {', '.join(sorted(parent))}"
+        raise ConfigurationError(f"{place}: {key!r} must be a {expected.__name__}, but is {got}")
+    return parent[key]
+
+
+class Notes:
+    """What is worth saying about a file: counted while it is read, and logged at the end."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._noted: Dict[Tuple[int, str], Tuple[int, str]] = {}
+
+    def add(self, level: int, note: str, number: int = 1, place: str = "") -> None:
+        """`note` has {} for the number of times that it was added; the first place is logged with it."""
+        if number:
+            total, first_place = self._noted.get((level, note), (0, place))
+            self._noted[level, note] = total + number, first_place
+
+    def log(self, path: str) -> None:
+        for (level, note), (number, place) in self._noted.items():
+            where = f"; the first is at {place}" if place else ""
+            self._logger.log(level, "%s: %s%s", path, note.format(number), where)

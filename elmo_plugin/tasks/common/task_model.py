@@ -1,16 +1,17 @@
 """What the models of all tasks share: a forward pass in three steps, and the placements of contextual vectors."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.data import Vocabulary
+from allennlp.data import TextFieldTensors, Vocabulary
 from allennlp.models import Model
 
 from elmo_plugin.tasks.common.accuracy import Accuracy
 from elmo_plugin.text import PlacedTextEmbedder
 
 Scores = Dict[str, Any]
+Metadata = Optional[List[Dict[str, Any]]]  # of each example of a batch
 
 
 class TaskModel(Model):
@@ -73,7 +74,7 @@ class TaskModel(Model):
         models.
         """
         of_members = [member.scores(*args, **tensors) for member in members]
-        return {name: _mean([scores[name] for scores in of_members]) for name in of_members[0]}
+        return {name: mean_of([scores[name] for scores in of_members]) for name in of_members[0]}
 
     def get_metrics(self, reset: bool = False) -> Dict[str, float]:
         metrics = self.metric.get_metric(reset)
@@ -81,7 +82,9 @@ class TaskModel(Model):
 
 
 class Classifier(TaskModel):
-    """A task with one label per input: `scores` has `logits` and `probabilities`, (batch_size, num_labels)."""
+    """A task with one label per input: `scores` has `logits` and `probabilities`, (batch_size, num_labels). `labels`
+    are their names by id.
+    """
 
     decodes_in_training = True
 
@@ -89,14 +92,8 @@ class Classifier(TaskModel):
         self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, label_namespace: str = "labels", **kwargs: Any
     ) -> None:
         super().__init__(vocab, text_embedder, **kwargs)
-        self.num_labels = vocab.get_vocab_size(label_namespace)
-        if self.num_labels < 2:
-            raise ConfigurationError(
-                f"the vocabulary's namespace {label_namespace!r} holds {self.num_labels} labels, but two or more are "
-                "needed; are the training data labelled, and is this the namespace of their labels?"
-            )
+        self.labels = _names_of_labels(vocab, label_namespace, at_least=2)
         self.metric = Accuracy()
-        self._label_namespace = label_namespace
 
     def decode(self, scores: Scores, label: Optional[torch.Tensor] = None, *_: Any, **__: Any) -> Dict[str, Any]:
         if label is not None:
@@ -108,12 +105,12 @@ class Classifier(TaskModel):
 
     def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
         """Adds the most probable `label` of each input, and names its `probabilities`."""
-        names = self.vocab.get_index_to_token_vocabulary(self._label_namespace)
         probabilities = output_dict["probabilities"]
+        rows = probabilities.tolist()
         return {
             **output_dict,
-            "label": [names[index] for index in probabilities.argmax(dim=-1).tolist()],
-            "probabilities": [{names[index]: each for index, each in enumerate(row)} for row in probabilities.tolist()],
+            "label": [self.labels[index] for index in probabilities.argmax(dim=-1).tolist()],
+            "probabilities": [{self.labels[index]: each for index, each in enumerate(row)} for row in rows],
         }
 
 
@@ -124,12 +121,7 @@ class Tagger(TaskModel):
         self, vocab: Vocabulary, text_embedder: PlacedTextEmbedder, label_namespace: str = "labels", **kwargs: Any
     ) -> None:
         super().__init__(vocab, text_embedder, **kwargs)
-        self.tags = vocab.get_index_to_token_vocabulary(label_namespace)
-        if not self.tags:
-            raise ConfigurationError(
-                f"the vocabulary's namespace {label_namespace!r} holds no tags; are the training data tagged, and is "
-                "this the dataset reader's label_namespace?"
-            )
+        self.tags = _names_of_labels(vocab, label_namespace, at_least=1)
 
     def name_tags(self, tag_ids: torch.Tensor, mask: torch.Tensor) -> List[List[str]]:
         """The tags of each sentence, (batch_size, num_tokens), without those of the padding."""
@@ -137,13 +129,29 @@ class Tagger(TaskModel):
         return [[self.tags[tag_id] for tag_id in row[:length]] for row, length in rows]
 
 
-def copy_from(metadata: Optional[Sequence[Dict[str, Any]]], *names: str) -> Dict[str, List[Any]]:
+def _names_of_labels(vocab: Vocabulary, namespace: str, at_least: int) -> Dict[int, str]:
+    names = vocab.get_index_to_token_vocabulary(namespace)
+    if len(names) < at_least:
+        raise ConfigurationError(
+            f"the vocabulary's namespace {namespace!r} holds {len(names)} labels, but {at_least} or more are needed; "
+            "are the training data labelled, and is this the dataset reader's label_namespace?"
+        )
+    return names
+
+
+def copy_from(metadata: Metadata, *names: str) -> Dict[str, List[Any]]:
     """What the output repeats of a batch's metadata: a list for each name, or nothing without metadata."""
     return {} if metadata is None else {name: [each[name] for each in metadata] for name in names}
 
 
-def _mean(values: List[Any]) -> Any:
+def mean_of(values: List[Any]) -> Any:
+    """The mean of tensors of floating-point numbers; of anything else the first."""
     first = values[0]
     if not isinstance(first, torch.Tensor) or not first.is_floating_point():
         return first
     return torch.stack(values).mean(dim=0)
+
+
+def part_of(text: TextFieldTensors, *index: Union[int, slice, torch.Tensor]) -> TextFieldTensors:
+    """The same part of all of a text's tensors."""
+    return {indexer: {name: tensor[index] for name, tensor in tensors.items()} for indexer, tensors in text.items()}

@@ -9,14 +9,14 @@ predicted mention is the last one. A prediction of it counts once, in the first 
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Dict, Hashable, Iterable, List, Sequence, Set
 
 import numpy
 from allennlp.training.metrics import Metric
 from scipy.optimize import linear_sum_assignment
 
-from elmo_plugin.tasks.common.metrics import F1Scores, of_all_processes
+from elmo_plugin.tasks.common.metrics import CountingMetric, Counts, F1Scores, ratio
 from elmo_plugin.tasks.coref.conll import read_documents
 
 Clustering = Sequence[Iterable[Hashable]]
@@ -24,7 +24,7 @@ Clusters = List[List[Hashable]]
 
 
 @dataclass
-class Tally:
+class Tally(Counts):
     """The sums that one of the metrics is made of."""
 
     recall_numerator: float = 0.0
@@ -32,13 +32,9 @@ class Tally:
     precision_numerator: float = 0.0
     precision_denominator: float = 0.0
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(*(left + right for left, right in zip(vars(self).values(), vars(other).values(), strict=True)))
-
     def scores(self) -> F1Scores:
-        precision = _ratio(self.precision_numerator, self.precision_denominator)
-        recall = _ratio(self.recall_numerator, self.recall_denominator)
-        return F1Scores(precision, recall, _ratio(2 * precision * recall, precision + recall))
+        precision = ratio(self.precision_numerator, self.precision_denominator)
+        return F1Scores.of(precision, ratio(self.recall_numerator, self.recall_denominator))
 
 
 def muc(gold: Clusters, predicted: Clusters) -> Tally:
@@ -69,21 +65,26 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Tally:
 METRICS = {"muc": muc, "b_cubed": b_cubed, "ceaf_e": ceaf_e}
 
 
-class CoreferenceCounts:
-    """What is counted over documents with gold and predicted clusters."""
+@dataclass
+class CoreferenceCounts(Counts):
+    """What is counted over documents with gold and predicted clusters, by the names of `METRICS`, and of the gold
+    mentions the recall among the spans that a model considered.
+    """
 
-    def __init__(self) -> None:
-        self.tallies = {name: Tally() for name in METRICS}
+    muc: Tally = field(default_factory=Tally)
+    b_cubed: Tally = field(default_factory=Tally)
+    ceaf_e: Tally = field(default_factory=Tally)
+    mentions: Tally = field(default_factory=Tally)
 
     def add_document(self, gold: Clustering, predicted: Clustering) -> None:
         """The order of gold clusters matters where a mention is in two of them; see above."""
         gold_clusters = [mentions for cluster in gold if (mentions := list(cluster))]
         predicted_clusters = _without_repetitions(predicted, set(_places(gold_clusters)))
         for name, metric in METRICS.items():
-            self.tallies[name] += metric(gold_clusters, predicted_clusters)
+            setattr(self, name, getattr(self, name) + metric(gold_clusters, predicted_clusters))
 
     def scores(self, name: str) -> F1Scores:
-        return self.tallies[name].scores()
+        return getattr(self, name).scores()
 
     def average_f1(self) -> float:
         """The score of CoNLL-2012: the mean of the three F1."""
@@ -111,48 +112,29 @@ def score_files(key_file: str, response_file: str) -> CoreferenceCounts:
 
 
 @Metric.register("elmo::coref")
-class CoreferenceMetric(Metric):
+class CoreferenceMetric(CountingMetric):
     """The three metrics and their average, and the recall of mentions among the spans that weren't pruned.
 
+    It is called with the predicted and the gold clusters of documents, and the spans that were left to choose from.
     `f1` is the average that CoNLL-2012 ranks by; `muc_precision`, `b_cubed_f1`, `ceaf_e_recall` and so on are its
     parts; `mention_recall` is the fraction of gold mentions that the model considered at all.
     """
 
-    supports_distributed = True
+    make_counts = CoreferenceCounts
 
-    def __init__(self) -> None:
-        self.reset()
-
-    def __call__(  # type: ignore[override]
-        self,
-        predicted: Sequence[Clustering],
-        gold: Sequence[Clustering],
-        considered: Sequence[Iterable[Hashable]],
+    def count(
+        self, counts: CoreferenceCounts, predicted: Clustering, gold: Clustering, considered: Iterable[Hashable]
     ) -> None:
-        """Counts a batch of documents; `considered` are the spans of each that were left to choose from."""
-        counts = CoreferenceCounts()
-        recall = Tally()
-        for predicted_clusters, gold_clusters, spans in zip(predicted, gold, considered, strict=True):
-            counts.add_document(gold_clusters, predicted_clusters)
-            mentions = {mention for cluster in gold_clusters for mention in cluster}
-            recall += Tally(len(mentions.intersection(spans)), len(mentions))
-        for tallies in of_all_processes({**counts.tallies, "mentions": recall}):
-            self._mentions += tallies.pop("mentions")
-            for name, tally in tallies.items():
-                self._counts.tallies[name] += tally
+        counts.add_document(gold, predicted)
+        mentions = {mention for cluster in gold for mention in cluster}
+        counts.mentions += Tally(len(mentions.intersection(considered)), len(mentions))
 
-    def get_metric(self, reset: bool = False) -> Dict[str, float]:
-        metrics = {"f1": self._counts.average_f1(), "mention_recall": self._mentions.scores().recall}
+    def metrics(self, counts: CoreferenceCounts) -> Dict[str, float]:
+        metrics = {"f1": counts.average_f1(), "mention_recall": counts.mentions.scores().recall}
         for name in METRICS:
-            scores = self._counts.scores(name)._asdict()
+            scores = counts.scores(name)._asdict()
             metrics.update({f"{name}_{score_name}": score for score_name, score in scores.items()})
-        if reset:
-            self.reset()
         return metrics
-
-    def reset(self) -> None:
-        self._counts = CoreferenceCounts()
-        self._mentions = Tally()
 
 
 def _gold_clusters_met(gold: Clusters, predicted: Clusters) -> List[Counter]:
@@ -203,7 +185,3 @@ def _without_repetitions(predicted: Clustering, gold_mentions: Set[Hashable]) ->
 
 def _percentage(fraction: float) -> float:
     return int(fraction * 10000) / 100
-
-
-def _ratio(numerator: float, denominator: float) -> float:
-    return numerator / denominator if denominator else 0.0

@@ -12,7 +12,7 @@ from allennlp.nn import InitializerApplicator
 from allennlp.nn.util import get_text_field_mask
 
 from elmo_plugin.tasks.common.recurrent import LongestFirst
-from elmo_plugin.tasks.common.task_model import Scores, TaskModel, copy_from
+from elmo_plugin.tasks.common.task_model import Scores, TaskModel, copy_from, mean_of, part_of
 from elmo_plugin.tasks.coref.conll import Mention
 from elmo_plugin.tasks.coref.metrics import CoreferenceMetric
 from elmo_plugin.tasks.coref.modules import (
@@ -197,12 +197,12 @@ class CoreferenceResolver(TaskModel):
         encoded = [(member, member._encode(document)) for member in members]
         device = document.speaker_ids.device
         candidates = candidate_spans(document.lengths, self._max_span_width)
-        mention_scores = _mean([member._mention_scores(words, candidates) for member, words in encoded])
+        mention_scores = mean_of([member._mention_scores(words, candidates) for member, words in encoded])
         max_kept = max(1, int(self._spans_per_word * document.num_words))
         kept = keep_best(candidates, mention_scores.detach(), max_kept)
         spans = candidates.take(kept)
         features = PairFeatures(document.speaker_ids[spans.firsts.to(device)], document.genre)
-        pair_scores = _mean([member._pair_scores(words, spans, features) for member, words in encoded])
+        pair_scores = mean_of([member._pair_scores(words, spans, features) for member, words in encoded])
         return spans, _antecedent_scores(mention_scores[kept.to(device)], pair_scores)
 
     def _encode(self, document: _Document) -> EncodedDocument:
@@ -210,7 +210,8 @@ class CoreferenceResolver(TaskModel):
         blocks = []
         for begin, end in _blocks(document.lengths, _WORD_BLOCK):
             lengths = document.lengths[begin:end]
-            text = self.text_embedder(_narrowed(document.text, begin, end, max(lengths)))
+            # Without the padding that only other sentences need.
+            text = self.text_embedder(part_of(document.text, slice(begin, end), slice(max(lengths))))
             LongestFirst.of(text.mask, lengths)  # known already
             inputs = text.enhance(self.lexical_dropout(text.words), at="input")
             encoded = self.dropout(self.encoder(inputs, text.mask))
@@ -236,10 +237,7 @@ def _documents(text: TextFieldTensors, speaker_ids: torch.Tensor, genre: torch.T
     lengths = get_text_field_mask(text, num_wrapping_dims=1).sum(dim=-1)
     for row, sentence_lengths in enumerate(lengths.tolist()):
         sentence_lengths = [length for length in sentence_lengths if length]  # padding comes last
-        own = {
-            indexer: {name: tensor[row, : len(sentence_lengths)] for name, tensor in tensors.items()}
-            for indexer, tensors in text.items()
-        }
+        own = part_of(text, row, slice(len(sentence_lengths)))
         num_words = sum(sentence_lengths)
         yield _Document(own, sentence_lengths, speaker_ids[row, :num_words], genre[row], first_word=0)
 
@@ -253,22 +251,13 @@ def _window(document: _Document, max_sentences: int) -> _Document:
     end = begin + max_sentences
     first_word = sum(document.lengths[:begin])
     lengths = document.lengths[begin:end]
-    longest = max(document.lengths)
     return _Document(
-        _narrowed(document.text, begin, end, longest),
+        part_of(document.text, slice(begin, end)),
         lengths,
         document.speaker_ids[first_word : first_word + sum(lengths)],
         document.genre,
         first_word,
     )
-
-
-def _narrowed(text: TextFieldTensors, begin: int, end: int, num_tokens: int) -> TextFieldTensors:
-    """Some of the sentences, without the padding that only the others need."""
-    return {
-        indexer: {name: tensor[begin:end, :num_tokens] for name, tensor in tensors.items()}
-        for indexer, tensors in text.items()
-    }
 
 
 def _blocks(lengths: List[int], max_words: int) -> Iterator[Tuple[int, int]]:
@@ -288,32 +277,29 @@ def _places_of_words(lengths: List[int]) -> torch.Tensor:
     return is_word.flatten().nonzero().squeeze(1)
 
 
-def _mean(tensors: List[torch.Tensor]) -> torch.Tensor:
-    return torch.stack(tensors).mean(dim=0)
-
-
 def _antecedent_scores(mention_scores: torch.Tensor, pair_scores: torch.Tensor) -> torch.Tensor:
     """s(i, j), with s(i, none) = 0 in the first column: (num_spans, 1 + num_antecedents)."""
-    num_spans, num_antecedents = pair_scores.shape
-    places = torch.arange(num_spans, device=pair_scores.device).unsqueeze(1)
-    antecedents = (places - 1 - torch.arange(num_antecedents, device=pair_scores.device)).clamp(min=0)
+    antecedents = _antecedents(*pair_scores.shape, pair_scores.device).clamp(min=0)
     # Sums and their exponentials are in single precision under autocast too.
     mention_scores = mention_scores.to(torch.promote_types(mention_scores.dtype, torch.float32))
     total = pair_scores + mention_scores.unsqueeze(1) + mention_scores[antecedents]
-    return torch.cat([total.new_zeros(num_spans, 1), total], dim=1)
+    return torch.cat([total.new_zeros(len(total), 1), total], dim=1)
+
+
+def _antecedents(num_spans: int, num_antecedents: int, device: torch.device) -> torch.Tensor:
+    """The numbers of the spans before each span, nearest first, (num_spans, num_antecedents); below 0 for none."""
+    return torch.arange(num_spans, device=device).unsqueeze(1) - 1 - torch.arange(num_antecedents, device=device)
 
 
 def _gold_clusters(scores: Scores, metadata: List[Dict[str, Any]]) -> Optional[List[List[List[Mention]]]]:
     """The part of each document's gold clusters that was read; None if a document has none."""
     if not all("clusters" in document for document in metadata):
         return None
-    gold = [document["clusters"] for document in metadata]
-    return [_within(*pair) for pair in zip(gold, scores["windows"], strict=True)]
+    return [_within(each["clusters"], *window) for each, window in zip(metadata, scores["windows"], strict=True)]
 
 
-def _within(clusters: List[List[Mention]], window: Tuple[int, int]) -> List[List[Mention]]:
-    """The part of the gold clusters that lies in the window that was read."""
-    first, last = window
+def _within(clusters: List[List[Mention]], first: int, last: int) -> List[List[Mention]]:
+    """The part of clusters that lies between two words."""
     inside = ([mention for mention in cluster if first <= mention[0] and mention[1] <= last] for cluster in clusters)
     return [cluster for cluster in inside if cluster]
 
@@ -324,9 +310,7 @@ def _gold_antecedents(
     """Where the scores are of a gold antecedent, or of none for a span that has none in reach."""
     cluster_of = {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
     numbers = torch.tensor([cluster_of.get(span, -1) for span in spans], device=antecedent_scores.device)
-    num_spans, num_columns = antecedent_scores.shape
-    places = torch.arange(num_spans, device=numbers.device).unsqueeze(1)
-    antecedents = places - 1 - torch.arange(num_columns - 1, device=numbers.device)
+    antecedents = _antecedents(len(spans), antecedent_scores.size(1) - 1, numbers.device)
     is_gold = (numbers.unsqueeze(1) == numbers[antecedents.clamp(min=0)]) & (numbers.unsqueeze(1) >= 0)
     is_gold &= antecedents >= 0
     return torch.cat([~is_gold.any(dim=1, keepdim=True), is_gold], dim=1)

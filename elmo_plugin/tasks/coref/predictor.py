@@ -1,12 +1,12 @@
 """Predictor "elmo::coref": a document -> the clusters of phrases in it that refer to the same thing."""
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 from allennlp.common.util import JsonDict
 from allennlp.data import Instance
 from allennlp.predictors import Predictor
 
-from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, Mark, MarkedText
+from elmo_plugin.tasks.common.display import Display, DisplayedPredictor, Input, Mark, MarkedText, bracketed, pieces
 from elmo_plugin.tasks.common.predictor import ConllPredictor
 from elmo_plugin.tasks.common.words import is_words, located, offsets_of
 from elmo_plugin.tasks.coref.conll import format_document
@@ -54,14 +54,11 @@ class CoreferencePredictor(ConllPredictor, DisplayedPredictor):
         text = instance["metadata"]["text"]  # type: ignore[index]
         offsets = offsets_of(instance["metadata"]["tokens"])  # type: ignore[index]
         mentions = [[located(text, offsets, *mention) for mention in cluster] for cluster in output["clusters"]]
-        return {**output, "text": text, "mentions": mentions, "marked_text": _marked(text, mentions)}
+        marked = bracketed(text, pieces(0, len(text), _marks(mentions, first_number=0)))
+        return {**output, "text": text, "mentions": mentions, "marked_text": marked}
 
     def display(self, output: JsonDict) -> List[Display]:
-        marks = [
-            Mark(mention["start"], mention["end"], str(number))
-            for number, cluster in enumerate(output["mentions"], start=1)
-            for mention in cluster
-        ]
+        marks = _marks(output["mentions"], first_number=1)
         return [MarkedText("Clusters: phrases with the same number refer to the same thing", output["text"], marks)]
 
     def format_conll(self, output: JsonDict) -> str:
@@ -98,17 +95,7 @@ def _speakers_of_words(json_dict: JsonDict, sentences: List[List[str]]) -> Any:
     return [[speaker] * len(sentence) for speaker, sentence in zip(speakers, sentences, strict=True)]
 
 
-def _marked(text: str, mentions: List[List[Dict[str, Any]]]) -> str:
-    """The text with brackets around mentions, and the number of its cluster after each that opens."""
-    marks: List[Tuple[int, int, int, str]] = []
-    for number, cluster in enumerate(mentions):
-        for mention in cluster:
-            start, end = mention["start"], mention["end"]
-            # At the same position, ends come before beginnings; the longer mention opens first and closes last.
-            marks.append((end, 0, end - start, "]"))
-            marks.append((start, 1, start - end, f"[{number} "))
-    pieces, done = [], 0
-    for place, _, _, mark in sorted(marks):
-        pieces += [text[done:place], mark]
-        done = place
-    return "".join([*pieces, text[done:]])
+def _marks(mentions: List[List[Dict[str, Any]]], first_number: int) -> List[Mark]:
+    """A mark with its cluster's number for each mention."""
+    numbered = enumerate(mentions, start=first_number)
+    return [Mark(mention["start"], mention["end"], str(number)) for number, cluster in numbered for mention in cluster]

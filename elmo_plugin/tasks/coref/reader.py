@@ -10,7 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance, Token
 from allennlp.data.fields import LabelField, ListField, MetadataField, TensorField, TextField
 
-from elmo_plugin.tasks.common.conll2012 import find_files
+from elmo_plugin.tasks.common.columns import find_files
 from elmo_plugin.tasks.common.reader import TaskReader, some
 from elmo_plugin.tasks.common.words import joined
 from elmo_plugin.tasks.coref.conll import NO_SPEAKER, Clusters, read_documents

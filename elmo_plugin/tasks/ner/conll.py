@@ -10,8 +10,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.corpora import split_columns
-from elmo_plugin.files import numbered_lines
+from elmo_plugin.tasks.common.columns import Row, sentence_rows
 from elmo_plugin.tasks.common.spans import OUTSIDE, Span, chunks, irregular_tags, tags_to_spans
 
 logger = logging.getLogger(__name__)
@@ -25,11 +24,6 @@ class Sentence(NamedTuple):
     words: List[str]
     tags: List[str]
     line_numbers: List[int]
-
-
-class _Row(NamedTuple):
-    line_number: int
-    columns: List[str]
 
 
 def read_sentences(
@@ -48,29 +42,21 @@ def read_sentences(
     )
     for rows in chain(first_groups, groups):
         yield Sentence(
-            [_cell(row, token_column, file_path, "token_column") for row in rows],
-            [_cell(row, tag_column, file_path, "tag_column") for row in rows],
+            [_cell(row, token_column, "token_column") for row in rows],
+            [_cell(row, tag_column, "tag_column") for row in rows],
             [row.line_number for row in rows],
         )
 
 
-def _row_groups(file_path: str, tag_column: Optional[int], encoding: str) -> Iterator[List[_Row]]:
-    """The rows of each sentence. Checks that all have the same number of columns."""
-    rows: List[_Row] = []
+def _row_groups(file_path: str, tag_column: Optional[int], encoding: str) -> Iterator[List[Row]]:
+    """The rows of each sentence, without comments before it. All have the same number of columns."""
     num_columns = 0
-    for line_number, line in numbered_lines(file_path, skip_blank=False, encoding=encoding):
-        columns = split_columns(line)
-        if not columns or columns[0] == DOCUMENT_START:
-            if rows:
-                yield rows
-            rows = []
-        elif rows or not _is_comment(columns, num_columns, -1 if tag_column is None else tag_column):
-            num_columns = num_columns or len(columns)
-            rows.append(
-                _Row(line_number, _check_number(columns, num_columns, line, f"{file_path}, line {line_number}"))
-            )
-    if rows:
-        yield rows
+    for rows in sentence_rows(file_path, lambda columns: columns[0] == DOCUMENT_START, encoding):
+        while rows and _is_comment(rows[0].columns, num_columns, -1 if tag_column is None else tag_column):
+            del rows[0]
+        if rows:
+            num_columns = num_columns or len(rows[0].columns)
+            yield [_with_columns(row, num_columns) for row in rows]
 
 
 def _is_comment(columns: List[str], num_columns: int, tag_column: int) -> bool:
@@ -82,20 +68,21 @@ def _is_comment(columns: List[str], num_columns: int, tag_column: int) -> bool:
     return columns[0] == "#" and not _TAG.fullmatch(columns[tag_column])
 
 
-def _check_number(columns: List[str], num_columns: int, line: str, place: str) -> List[str]:
-    if len(columns) == num_columns > 1:
-        return columns
+def _with_columns(row: Row, num_columns: int) -> Row:
+    """The row, which must have this many."""
+    if len(row.columns) == num_columns > 1:
+        return row
     # Where tabs are the separators, spaces may belong to a token.
-    cells = [cell.strip() for cell in line.split("\t")]
+    cells = [cell.strip() for cell in row.line.split("\t")]
     if len(cells) == num_columns > 1 and all(cells):
-        return cells
+        return row._replace(columns=cells)
     expected = "a token and its tag" if num_columns < 2 else f"{num_columns} columns as in the lines before"
     raise ConfigurationError(
-        f"{place}: expected {expected}, separated by spaces or tabs; got {len(columns)}: {line.strip()!r}"
+        f"{row.place}: expected {expected}, separated by spaces or tabs; got {len(row.columns)}: {row.line.strip()!r}"
     )
 
 
-def _up_to_two_words(groups: Iterator[List[_Row]]) -> List[List[_Row]]:
+def _up_to_two_words(groups: Iterator[List[Row]]) -> List[List[Row]]:
     """The first groups, up to one long enough to show whether words are numbered."""
     first_groups = []
     for rows in groups:
@@ -105,7 +92,7 @@ def _up_to_two_words(groups: Iterator[List[_Row]]) -> List[List[_Row]]:
     return first_groups
 
 
-def _detected_columns(rows: List[_Row]) -> Tuple[int, int]:
+def _detected_columns(rows: List[Row]) -> Tuple[int, int]:
     num_columns = len(rows[0].columns)
     first_column = [row.columns[0] for row in rows]
     numberings = [[str(number + start) for number in range(len(rows))] for start in (0, 1)]
@@ -114,13 +101,12 @@ def _detected_columns(rows: List[_Row]) -> Tuple[int, int]:
     return 1, 2 if num_columns == 4 else -1
 
 
-def _cell(row: _Row, column: int, file_path: str, argument: str) -> str:
+def _cell(row: Row, column: int, argument: str) -> str:
     try:
         return row.columns[column]
     except IndexError:
         raise ConfigurationError(
-            f"{file_path}, line {row.line_number}: the reader's {argument} is {column}, but there are "
-            f"{len(row.columns)} columns"
+            f"{row.place}: the reader's {argument} is {column}, but there are {len(row.columns)} columns"
         ) from None
 
 

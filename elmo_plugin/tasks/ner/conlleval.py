@@ -8,17 +8,17 @@ columns, and a blank line after each sentence.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Iterable, List, Optional, Sequence
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.files import read_lines
-from elmo_plugin.tasks.common.metrics import F1Scores
+from elmo_plugin.tasks.common.columns import sentence_rows
+from elmo_plugin.tasks.common.metrics import Counts, F1Scores, ratio
 from elmo_plugin.tasks.common.spans import chunks
 
 
 @dataclass
-class ConllCounts:
+class ConllCounts(Counts):
     """What conlleval counts in sentences of gold and predicted tags. A span is correct if its tokens and its type are.
 
     Tags may be in any scheme and malformed; the spans are then what conlleval makes of them, see `chunks`. U and L,
@@ -42,13 +42,6 @@ class ConllCounts:
         self.predicted.update(span.type for span in predicted_spans)
         self.correct.update(span.type for span in set(gold_spans) & set(predicted_spans))
 
-    def add(self, other: "ConllCounts") -> None:
-        self.num_tokens += other.num_tokens
-        self.num_correct_tags += other.num_correct_tags
-        self.gold.update(other.gold)
-        self.predicted.update(other.predicted)
-        self.correct.update(other.correct)
-
     @property
     def types(self) -> List[str]:
         return sorted(self.gold.keys() | self.predicted.keys())
@@ -56,11 +49,11 @@ class ConllCounts:
     @property
     def accuracy(self) -> float:
         """The accuracy of tags, including those outside spans."""
-        return _percentage(self.num_correct_tags, self.num_tokens) / 100
+        return ratio(100 * self.num_correct_tags, self.num_tokens) / 100
 
     def scores(self, type_: Optional[str] = None) -> F1Scores:
         """The scores of the spans of one type, or of all."""
-        return F1Scores(*(percentage / 100 for percentage in self._percentages(type_)))
+        return self._percentages(type_).fractions()
 
     def report(self) -> str:
         """conlleval's text, to the letter."""
@@ -69,23 +62,15 @@ class ConllCounts:
             f"found: {self.predicted.total()} phrases; correct: {self.correct.total()}."
         ]
         if self.num_tokens:
-            accuracy = _percentage(self.num_correct_tags, self.num_tokens)
+            accuracy = 100 * self.num_correct_tags / self.num_tokens
             lines.append(f"accuracy: {accuracy:6.2f}%; {_format(self._percentages())}")
         for type_ in self.types:
             lines.append(f"{type_:>17}: {_format(self._percentages(type_))}  {self.predicted[type_]}")
         return "\n".join(lines) + "\n"
 
     def _percentages(self, type_: Optional[str] = None) -> F1Scores:
-        """The scores in conlleval's own arithmetic, since 53.125 is rounded up or down depending on how it was
-        computed.
-        """
-        num_gold, num_predicted, num_correct = (
-            counter.total() if type_ is None else counter[type_]
-            for counter in (self.gold, self.predicted, self.correct)
-        )
-        precision, recall = _percentage(num_correct, num_predicted), _percentage(num_correct, num_gold)
-        f1 = 2 * precision * recall / (precision + recall) if num_correct else 0.0
-        return F1Scores(precision, recall, f1)
+        counters = (self.correct, self.predicted, self.gold)
+        return F1Scores.percentages(*(each.total() if type_ is None else each[type_] for each in counters))
 
 
 def as_conll_tags(tags: Iterable[str]) -> List[str]:
@@ -102,33 +87,15 @@ def format_sentence(tokens: Sequence[str], *columns: Sequence[str]) -> str:
 def count_file(file_path: str) -> ConllCounts:
     """The counts of a file of predictions."""
     counts = ConllCounts()
-    for gold_tags, predicted_tags in _tagged_sentences(file_path):
-        counts.add_sentence(gold_tags, predicted_tags)
+    for rows in sentence_rows(file_path):
+        for row in rows:
+            if len(row.columns) < 3:
+                raise ConfigurationError(
+                    f"{row.place}: expected a token, its gold tag and its predicted tag, got {row.line.strip()!r}"
+                )
+        counts.add_sentence([row.columns[-2] for row in rows], [row.columns[-1] for row in rows])
     return counts
-
-
-def _tagged_sentences(file_path: str) -> Iterator[Tuple[List[str], List[str]]]:
-    gold_tags: List[str] = []
-    predicted_tags: List[str] = []
-    for line_number, line in enumerate(read_lines(file_path, skip_blank=False), start=1):
-        columns = line.rstrip("\r\n").split(" ")
-        if columns == [""]:
-            yield gold_tags, predicted_tags
-            gold_tags, predicted_tags = [], []
-        elif len(columns) < 3:
-            raise ConfigurationError(
-                f"{file_path}, line {line_number}: expected a token, its gold tag and its predicted tag, got "
-                f"{line.strip()!r}"
-            )
-        else:
-            gold_tags.append(columns[-2])
-            predicted_tags.append(columns[-1])
-    yield gold_tags, predicted_tags
 
 
 def _format(percentages: F1Scores) -> str:
     return "precision: {:6.2f}%; recall: {:6.2f}%; FB1: {:6.2f}".format(*percentages)
-
-
-def _percentage(numerator: int, denominator: int) -> float:
-    return 100 * numerator / denominator if denominator else 0.0

@@ -1,6 +1,6 @@
 """Model "elmo::ner": a biLSTM-CRF tagger."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 import torch
 from allennlp.common import Lazy
@@ -10,7 +10,7 @@ from allennlp.modules import ConditionalRandomField, InputVariationalDropout, Se
 from allennlp.nn import InitializerApplicator
 
 from elmo_plugin.tasks.common.decoding import Transitions, tag_constraints, viterbi
-from elmo_plugin.tasks.common.task_model import Scores, Tagger, copy_from
+from elmo_plugin.tasks.common.task_model import Metadata, Scores, Tagger, copy_from
 from elmo_plugin.tasks.ner.metrics import ConllMetric
 from elmo_plugin.text import PlacedTextEmbedder
 
@@ -89,11 +89,7 @@ class NerTagger(Tagger):
         }
 
     def decode(
-        self,
-        scores: Scores,
-        tags: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-        **_: Any,
+        self, scores: Scores, tags: Optional[torch.Tensor] = None, metadata: Metadata = None, **_: Any
     ) -> Dict[str, Any]:
         """The best tags. Counts spans if `tags` are given."""
         mask = scores["mask"]
@@ -108,11 +104,7 @@ class NerTagger(Tagger):
         return output
 
     def loss(
-        self,
-        scores: Scores,
-        tags: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-        **_: Any,
+        self, scores: Scores, tags: Optional[torch.Tensor] = None, metadata: Metadata = None, **_: Any
     ) -> Optional[torch.Tensor]:
         """The mean over the sentences whose tags are all known."""
         if tags is None:
@@ -124,7 +116,3 @@ class NerTagger(Tagger):
             kept = torch.tensor(rows, dtype=torch.long, device=tags.device)
             emissions, tags, mask = (tensor.index_select(0, kept) for tensor in (emissions, tags, mask))
         return -self.crf(emissions, tags, mask) / len(tags) if len(tags) else emissions.sum() * 0.0
-
-    def conll_report(self) -> str:
-        """conlleval's report on what was tagged since the metrics were last reset."""
-        return self.metric.report()

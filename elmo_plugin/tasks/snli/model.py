@@ -10,7 +10,7 @@ from allennlp.models import Model
 from allennlp.modules import FeedForward, InputVariationalDropout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 
-from elmo_plugin.tasks.common.task_model import Classifier, Scores, copy_from
+from elmo_plugin.tasks.common.task_model import Classifier, Metadata, Scores, copy_from
 from elmo_plugin.tasks.snli.modules import align, average_and_max, local_inference
 from elmo_plugin.text import EmbeddedText, PlacedTextEmbedder
 
@@ -68,7 +68,7 @@ class Esim(Classifier):
         self.projection = projection.construct(input_dim=4 * encoding_dim)
         self.composition = composition.construct(input_size=self.projection.get_output_dim())
         self.classifier = classifier.construct(input_dim=4 * self.composition.get_output_dim())
-        self.output_layer = torch.nn.Linear(self.classifier.get_output_dim(), self.num_labels)
+        self.output_layer = torch.nn.Linear(self.classifier.get_output_dim(), len(self.labels))
 
         self.variational_dropout = InputVariationalDropout(dropout)
         self.attention_dropout = torch.nn.Dropout(attention_dropout)
@@ -98,11 +98,7 @@ class Esim(Classifier):
         }
 
     def decode(
-        self,
-        scores: Scores,
-        label: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-        **_: Any,
+        self, scores: Scores, label: Optional[torch.Tensor] = None, metadata: Metadata = None, **_: Any
     ) -> Dict[str, Any]:
         """The probabilities, the tokens and the attention. Counts accuracy if `label` is given."""
         return {

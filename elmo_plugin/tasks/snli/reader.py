@@ -11,7 +11,7 @@ from allennlp.data.fields import Field, MetadataField, TextField
 from elmo_plugin.corpora import split_columns
 from elmo_plugin.files import numbered_lines, parse_json
 from elmo_plugin.tasks.common.labels import KnownLabelField
-from elmo_plugin.tasks.common.reader import TaskReader, Text
+from elmo_plugin.tasks.common.reader import Notes, TaskReader, Text, json_value, some
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,8 @@ class SnliReader(TaskReader):
         self._file_format = file_format
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
-        for pair in self.shard_iterable(self._labelled_pairs(str(file_path))):
+        pairs = some(self._labelled_pairs(str(file_path)), f"{file_path} holds no pair with a gold label")
+        for pair in self.shard_iterable(pairs):
             try:
                 yield self.text_to_instance(self._text(pair.premise), self._text(pair.hypothesis), pair.label)
             except ValueError as error:
@@ -106,21 +107,16 @@ class SnliReader(TaskReader):
 
     def _labelled_pairs(self, file_path: str) -> Iterator[_Pair]:
         """The pairs with a gold label and words on both sides. Logs at the end how many had none."""
-        num_pairs = num_unlabelled = num_empty = 0
+        notes = Notes(logger)
         for pair in self._pairs(file_path):
-            num_pairs += 1
             if pair.label == NO_GOLD_LABEL:
-                num_unlabelled += 1
+                notes.add(logging.INFO, "skipped {} pairs, which have no gold label")
             elif not (self._text(pair.premise.strip()) and self._text(pair.hypothesis.strip())):
-                num_empty += 1
+                notes.add(logging.INFO, "skipped {} pairs, which have no word in the premise or the hypothesis")
             else:
                 self._check_label(pair, file_path)
                 yield pair
-        if num_pairs == num_unlabelled + num_empty:
-            raise ConfigurationError(f"{file_path} holds no pair with a gold label; {num_pairs} pairs have none")
-        for number, reason in ((num_unlabelled, "gold label"), (num_empty, "word in the premise or the hypothesis")):
-            if number:
-                logger.info("%s: skipped %d of %d pairs, which have no %s", file_path, number, num_pairs, reason)
+        notes.log(file_path)
 
     def _check_label(self, pair: _Pair, file_path: str) -> None:
         if pair.label not in self._labels:
@@ -139,14 +135,9 @@ class SnliReader(TaskReader):
     def _json_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
         keys = _PUBLISHED_NAMES[self._tokens_from]
         for line_number, line in lines:
-            example = parse_json(line, f"{file_path}, line {line_number}")
-            if not isinstance(example, dict):
-                raise ConfigurationError(f"{file_path}, line {line_number}: expected a JSON object, got {line[:80]!r}")
-            for key in keys:
-                if not isinstance(example.get(key), str):
-                    got = repr(example[key]) if key in example else f"missing; there are {', '.join(sorted(example))}"
-                    raise ConfigurationError(f"{file_path}, line {line_number}: {key!r} must be a string, but is {got}")
-            yield _Pair(line_number, *(example[key] for key in keys))
+            place = f"{file_path}, line {line_number}"
+            example = parse_json(line, place)
+            yield _Pair(line_number, *(json_value(example, key, str, place) for key in keys))
 
     def _tsv_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
         columns, min_cells, max_cells = self._columns, len(self._columns), float(len(self._columns))

@@ -4,14 +4,15 @@ import json
 import re
 import string
 from collections import Counter
+from dataclasses import dataclass
 from os import PathLike
 from typing import Dict, Iterable, NamedTuple, Sequence, Tuple, Union
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.training.metrics import Metric
 
-from elmo_plugin.files import parse_json, read_lines, replacing
-from elmo_plugin.tasks.common.metrics import of_all_processes
+from elmo_plugin.files import numbered_lines, parse_json, replacing
+from elmo_plugin.tasks.common.metrics import CountingMetric, Counts, F1Scores
 from elmo_plugin.tasks.squad.reader import read_questions
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -33,16 +34,13 @@ def f1(prediction: str, answer: str) -> float:
     have none in common, so that two of them score 0, as in the script.
     """
     predicted_words, gold_words = normalize_answer(prediction).split(), normalize_answer(answer).split()
-    num_common = sum((Counter(predicted_words) & Counter(gold_words)).values())
+    num_common = (Counter(predicted_words) & Counter(gold_words)).total()
     if num_common == 0:
         return 0.0
-    precision, recall = num_common / len(predicted_words), num_common / len(gold_words)
-    return 2 * precision * recall / (precision + recall)
+    return F1Scores.of(num_common / len(predicted_words), num_common / len(gold_words)).f1
 
 
 class AnswerScores(NamedTuple):
-    """Exact match and F1 of a prediction, or their sums over several."""
-
     exact_match: float
     f1: float
 
@@ -54,58 +52,58 @@ def score(prediction: str, answers: Sequence[str]) -> AnswerScores:
     )
 
 
+@dataclass
+class AnswerCounts(Counts):
+    """The sums of scores over questions."""
+
+    exact_match: float = 0.0
+    f1: float = 0.0
+    num_questions: int = 0
+
+    def add(self, scores: AnswerScores) -> None:
+        self.exact_match += scores.exact_match
+        self.f1 += scores.f1
+        self.num_questions += 1
+
+
 @Metric.register("elmo::squad")
-class SquadMetric(Metric):
-    """The means over questions of exact match and F1, as fractions of 1 under `em` and `f1`."""
+class SquadMetric(CountingMetric):
+    """The means over questions of exact match and F1, as fractions of 1 under `em` and `f1`.
 
-    supports_distributed = True
+    It is called with a prediction for each question, and people's answers to it. Questions without such answers don't
+    count.
+    """
 
-    def __init__(self) -> None:
-        self._sums = AnswerScores(0.0, 0.0)
-        self._num_questions = 0
+    make_counts = AnswerCounts
 
-    def __call__(self, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> None:  # type: ignore[override]
-        """Counts a batch: a prediction for each question, and people's answers to it. Questions without such answers
-        don't count.
-        """
-        scores = [score(prediction, each) for prediction, each in zip(predictions, answers, strict=True) if each]
-        sums = (sum(each.exact_match for each in scores), sum(each.f1 for each in scores), len(scores))
-        for exact_matches, f1s, num_questions in of_all_processes(sums):
-            self._sums = AnswerScores(self._sums.exact_match + exact_matches, self._sums.f1 + f1s)
-            self._num_questions += num_questions
+    def count(self, counts: AnswerCounts, prediction: str, answers: Sequence[str]) -> None:
+        if answers:
+            counts.add(score(prediction, answers))
 
-    def get_metric(self, reset: bool = False) -> Dict[str, float]:
-        num_questions = max(self._num_questions, 1)
-        metrics = {"em": self._sums.exact_match / num_questions, "f1": self._sums.f1 / num_questions}
-        if reset:
-            self.reset()
-        return metrics
-
-    def reset(self) -> None:
-        self._sums = AnswerScores(0.0, 0.0)
-        self._num_questions = 0
+    def metrics(self, counts: AnswerCounts) -> Dict[str, float]:
+        num_questions = max(counts.num_questions, 1)
+        return {"em": counts.exact_match / num_questions, "f1": counts.f1 / num_questions}
 
 
 def evaluate(data_file: str, predictions: Dict[str, str]) -> Dict[str, float]:
     """What the script prints for answers by question id: percentages. A question without a prediction scores 0."""
-    sums, num_questions = [0.0, 0.0], 0
+    counts = AnswerCounts()
     for _, question in read_questions(data_file):
         if not question.answers:
             raise ValueError(f"{data_file}: question {question.id!r} has no answers to score against")
-        num_questions += 1
-        if question.id in predictions:
-            scores = score(predictions[question.id], [answer.text for answer in question.answers])
-            sums = [total + each for total, each in zip(sums, scores, strict=True)]
-    if num_questions == 0:
+        answers = [answer.text for answer in question.answers]
+        has_prediction = question.id in predictions
+        counts.add(score(predictions[question.id], answers) if has_prediction else AnswerScores(0.0, 0.0))
+    if counts.num_questions == 0:
         raise ValueError(f"{data_file}: no question to score")
-    return {name: 100.0 * total / num_questions for name, total in zip(AnswerScores._fields, sums, strict=True)}
+    return {name: 100.0 * getattr(counts, name) / counts.num_questions for name in AnswerScores._fields}
 
 
 def read_predictions(file_path: str) -> Dict[str, str]:
     """Answers by question id: those in the lines that `allennlp predict --use-dataset-reader` writes, or a file in the
     script's own format, `{"<id>": "<answer>", ...}`.
     """
-    lines = [line for line in enumerate(read_lines(file_path, skip_blank=False), start=1) if line[1].strip()]
+    lines = list(numbered_lines(file_path))
     if lines and _is_output(lines[0][1]):
         return _by_id(lines, file_path)
     answers = parse_json("".join(line for _, line in lines), file_path)

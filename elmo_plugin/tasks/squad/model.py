@@ -11,7 +11,7 @@ from allennlp.models import Model
 from allennlp.modules import FeedForward, InputVariationalDropout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 
-from elmo_plugin.tasks.common.task_model import Scores, TaskModel
+from elmo_plugin.tasks.common.task_model import Metadata, Scores, TaskModel
 from elmo_plugin.tasks.common.words import located
 from elmo_plugin.tasks.squad.metrics import SquadMetric
 from elmo_plugin.tasks.squad.modules import NOT_A_SPAN, BiAttention, LinearHeads, SelfAttention, SpanHeads, best_spans
@@ -110,7 +110,7 @@ class BidafSelfAttention(TaskModel):
             "mask": mask,
         }
 
-    def decode(self, scores: Scores, metadata: Optional[List[Dict[str, Any]]] = None, **_: Any) -> Dict[str, Any]:
+    def decode(self, scores: Scores, metadata: Metadata = None, **_: Any) -> Dict[str, Any]:
         """The best spans. Counts EM and F1 where `metadata` has people's answers."""
         with torch.no_grad():
             spans = best_spans(

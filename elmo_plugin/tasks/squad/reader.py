@@ -2,6 +2,7 @@
 
 import bisect
 import logging
+import re
 from os import PathLike
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -11,7 +12,7 @@ from allennlp.data import DatasetReader, Instance
 from allennlp.data.fields import Field, MetadataField, TensorField, TextField
 
 from elmo_plugin.files import parse_json, read_text
-from elmo_plugin.tasks.common.reader import TaskReader, Text, some
+from elmo_plugin.tasks.common.reader import Notes, TaskReader, Text, json_value, some
 from elmo_plugin.tasks.common.words import Offsets, offsets_of
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class SquadReader(TaskReader):
         self._long_passages = long_passages
 
     def _read(self, file_path: Union[str, PathLike]) -> Iterator[Instance]:
-        counts = _Counts()
+        notes = Notes(logger)
         context, passage = None, None
         questions = some(read_questions(str(file_path), self._encoding), f"{file_path} holds no question")
         for next_context, question in self.shard_iterable(questions):
@@ -92,14 +93,14 @@ class SquadReader(TaskReader):
                 if passage is None or next_context != context:
                     context, passage = next_context, self._passage(next_context)
                 if passage.was_cut and self._long_passages == "skip":
-                    counts.num_skipped += 1
+                    notes.add(logging.INFO, "left out {} questions on passages that are too long")
                     continue
                 aligned = [align_answer(answer, passage.text, passage.offsets) for answer in question.answers]
-                counts.add(aligned)
+                _note_alignment(aligned, notes)
                 yield self._instance(passage, question.text, question.id, question.answers, aligned)
             except ValueError as error:
                 raise ConfigurationError(f"{file_path}, question {question.id!r}: {error}") from error
-        counts.log(str(file_path))
+        notes.log(str(file_path))
 
     def text_to_instance(
         self,
@@ -162,7 +163,7 @@ def align_answer(answer: Answer, passage: str, offsets: Offsets) -> AlignedAnswe
     start = answer.start + len(answer.text) - len(answer.text.lstrip())
     was_moved = start < 0 or passage[start : start + len(text)] != text
     if was_moved:
-        places = _occurrences(text, passage)
+        places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", passage)]  # overlapping ones, too
         if not places:
             return AlignedAnswer(None)
         start = min(places, key=lambda place: abs(place - start))
@@ -175,86 +176,48 @@ def align_answer(answer: Answer, passage: str, offsets: Offsets) -> AlignedAnswe
     return AlignedAnswer((first, last), was_moved, (offsets[first][0], offsets[last][1]) != (start, end))
 
 
-class _Counts:
-    """How the answers that are learned from were found."""
-
-    def __init__(self) -> None:
-        self.num_questions = self.num_skipped = 0
-        self.num_unanswered = self.num_lost = self.num_moved = self.num_widened = 0
-
-    def add(self, aligned: Sequence[AlignedAnswer]) -> None:
-        self.num_questions += 1
-        found = next((answer for answer in aligned if answer.span is not None), None)
-        if not aligned:
-            self.num_unanswered += 1
-        elif found is None:
-            self.num_lost += 1
-        else:
-            self.num_moved += found.was_moved
-            self.num_widened += found.was_widened
-
-    def log(self, file_path: str) -> None:
-        logger.info(
-            "%s: %d questions. In %d the answer begins or ends inside a token and was widened; in %d it wasn't where "
-            "the file says but elsewhere in the passage.",
-            *(file_path, self.num_questions, self.num_widened, self.num_moved),
-        )
-        if self.num_skipped:
-            logger.info("%s: left out %d questions on passages that are too long", file_path, self.num_skipped)
-        if self.num_unanswered:
-            logger.warning("%s: %d questions have no answer to learn from", file_path, self.num_unanswered)
-        if self.num_lost:
-            logger.warning(
-                "%s: the answers of %d questions aren't in their passages as far as these are read; those are scored, "
-                "but not learned from",
-                *(file_path, self.num_lost),
-            )
+def _note_alignment(aligned: Sequence[AlignedAnswer], notes: Notes) -> None:
+    """How the answer that is learned from was found."""
+    notes.add(logging.INFO, "read {} questions")
+    found = next((answer for answer in aligned if answer.span is not None), None)
+    if not aligned:
+        notes.add(logging.WARNING, "{} questions have no answer to learn from")
+    elif found is None:
+        note = "the answers of {} questions aren't in their passages as far as these are read"
+        notes.add(logging.WARNING, f"{note}; those are scored, but not learned from")
+    else:
+        note = "the answers of {} questions begin or end inside a token and were widened"
+        notes.add(logging.INFO, note, found.was_widened)
+        note = "the answers of {} questions aren't where the file says, but elsewhere in the passage"
+        notes.add(logging.INFO, note, found.was_moved)
 
 
 def read_questions(file_path: str, encoding: str = "utf-8") -> Iterator[Tuple[str, Question]]:
     """Each question of a SQuAD file with its passage."""
     content = parse_json(read_text(file_path, encoding), file_path)
-    for article_number, article in enumerate(_get(content, "data", list, file_path), start=1):
+    for article_number, article in enumerate(json_value(content, "data", list, file_path), start=1):
         at = f"{file_path}, article {article_number}"
-        for paragraph_number, paragraph in enumerate(_get(article, "paragraphs", list, at), start=1):
+        for paragraph_number, paragraph in enumerate(json_value(article, "paragraphs", list, at), start=1):
             at_paragraph = f"{at}, paragraph {paragraph_number}"
-            context = _get(paragraph, "context", str, at_paragraph)
-            for question_number, question in enumerate(_get(paragraph, "qas", list, at_paragraph), start=1):
+            context = json_value(paragraph, "context", str, at_paragraph)
+            for question_number, question in enumerate(json_value(paragraph, "qas", list, at_paragraph), start=1):
                 yield context, _question(question, f"{at_paragraph}, question {question_number}")
 
 
 def _question(question: Any, at: str) -> Question:
-    question_id = _get(question, "id", str, at)
+    question_id = json_value(question, "id", str, at)
     at = f"{at} ({question_id!r})"
     if question.get("is_impossible"):
         raise ConfigurationError(
             f"{at} has no answer in the passage: the file is of SQuAD 2.0, but elmo::squad is for SQuAD 1.1, where "
             "each question has one; leave such questions out"
         )
-    answers = _get(question, "answers", list, at) if "answers" in question else []
+    answers = json_value(question, "answers", list, at) if "answers" in question else []
     return Question(
         question_id,
-        _get(question, "question", str, at),
-        [Answer(_get(answer, "text", str, at), _get(answer, "answer_start", int, at)) for answer in answers],
+        json_value(question, "question", str, at),
+        [
+            Answer(json_value(answer, "text", str, at), json_value(answer, "answer_start", int, at))
+            for answer in answers
+        ],
     )
-
-
-def _get(where: Any, key: str, expected: type, at: str) -> Any:
-    if not isinstance(where, dict):
-        raise ConfigurationError(f"{at}: expected an object with {key!r}, got a {_type(where)}")
-    if not isinstance(where.get(key), expected):
-        got = f"is a {_type(where[key])}" if key in where else f"is missing; there are {', '.join(sorted(where))}"
-        raise ConfigurationError(f"{at}: {key!r} must be a {expected.__name__}, but {got}")
-    return where[key]
-
-
-def _type(value: Any) -> str:
-    return type(value).__name__
-
-
-def _occurrences(text: str, passage: str) -> List[int]:
-    places, place = [], passage.find(text)
-    while place >= 0:
-        places.append(place)
-        place = passage.find(text, place + 1)
-    return places

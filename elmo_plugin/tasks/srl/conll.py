@@ -2,14 +2,12 @@
 
 import logging
 import re
-from dataclasses import dataclass
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.corpora import split_columns
-from elmo_plugin.files import numbered_lines
-from elmo_plugin.tasks.common.conll2012 import find_files
+from elmo_plugin.tasks.common.columns import Row, find_files, sentence_rows
+from elmo_plugin.tasks.common.reader import Notes, some
 from elmo_plugin.tasks.common.spans import Span, spans_to_tags
 
 logger = logging.getLogger(__name__)
@@ -47,59 +45,23 @@ class BracketError(ValueError):
         self.index = index
 
 
-@dataclass
-class _Rows:
-    """The lines of one sentence, split into columns."""
-
-    file_path: str
-    first_line: int
-    rows: List[List[str]]
-
-    def column(self, number: int) -> List[str]:
-        return [row[number] for row in self.rows]
-
-    def error(self, message: str, index: int = 0) -> ConfigurationError:
-        return ConfigurationError(f"{self.file_path}, line {self.first_line + index}: {message}")
-
-
-class _Skipped:
-    """What a reader leaves out, and where it first does so."""
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-        self._first_place = ""
-        self.number = 0
-
-    def add(self, number: int, place: str) -> None:
-        self.number += number
-        self._first_place = self._first_place or (place if number else "")
-
-    def warn(self, path: str) -> None:
-        if self.number:
-            logger.warning("%s: left out %d %s; the first is at %s", path, self.number, self._reason, self._first_place)
-
-
 def read_sentences(path: str, encoding: str = "utf-8") -> Iterator[Sentence]:
     """The sentences of a file, or of all `*gold_conll` files (gzipped or not) in a folder and its subfolders.
 
     Two things are left out and counted in a warning at the end: columns that don't say whose arguments they hold, which
     in OntoNotes are empty ones; and arguments inside another one of the same predicate, see `without_nested`.
     """
-    num_sentences = num_frames = 0
-    columns = _Skipped("columns of arguments that mark no predicate, (V*), and have no frameset")
-    nested = _Skipped("arguments nested in others of the same predicate, of which the outer one is kept")
-    for file_path in find_files(path):
-        for rows in _row_groups(file_path, encoding):
-            sentence = _sentence(rows, columns, nested)
-            num_sentences += 1
-            num_frames += len(sentence.frames)
-            yield sentence
-    if num_sentences == 0:
-        raise ConfigurationError(f"{path} holds no sentence")
-    if columns.number and not num_frames:
+    num_columns = num_frames = 0
+    notes = Notes(logger)
+    groups = (rows for file_path in find_files(path) for rows in sentence_rows(file_path, _is_separator, encoding))
+    for rows in some(groups, f"{path} holds no sentence"):
+        sentence = _sentence(rows, notes)
+        num_columns += len(rows[0].columns) - _NUM_COLUMNS_BEFORE - 1
+        num_frames += len(sentence.frames)
+        yield sentence
+    if num_columns and not num_frames:
         raise ConfigurationError(f"{path}: no column of arguments marks a predicate, (V*), and no word has a frameset")
-    columns.warn(path)
-    nested.warn(path)
+    notes.log(path)
 
 
 def brackets_to_tags(brackets: Sequence[str]) -> List[str]:
@@ -143,54 +105,53 @@ def without_nested(spans: Sequence[Span]) -> List[Span]:
     return sorted(kept)
 
 
-def _row_groups(file_path: str, encoding: str) -> Iterator[_Rows]:
-    rows: List[List[str]] = []
-    line_number = 0
-    for line_number, line in numbered_lines(file_path, skip_blank=False, encoding=encoding):
-        columns = split_columns(line)
-        if columns and not line.lstrip().startswith(("#begin document", "#end document")):
-            rows.append(columns)
-        elif rows:
-            yield _Rows(file_path, line_number - len(rows), rows)
-            rows = []
-    if rows:
-        yield _Rows(file_path, line_number - len(rows) + 1, rows)
+def _is_separator(columns: List[str]) -> bool:
+    return columns[0] in ("#begin", "#end") and columns[1:2] == ["document"]
 
 
-def _sentence(rows: _Rows, skipped_columns: _Skipped, nested: _Skipped) -> Sentence:
-    num_columns = len(rows.rows[0])
+def _column(rows: List[Row], number: int) -> List[str]:
+    return [row.columns[number] for row in rows]
+
+
+def _sentence(rows: List[Row], notes: Notes) -> Sentence:
+    num_columns = len(rows[0].columns)
     if num_columns <= _NUM_COLUMNS_BEFORE:
-        raise rows.error(
-            f"expected the {_NUM_COLUMNS_BEFORE} columns of CoNLL-2012, one for each predicate and one for "
-            f"coreference, got {num_columns}"
+        raise ConfigurationError(
+            f"{rows[0].place}: expected the {_NUM_COLUMNS_BEFORE} columns of CoNLL-2012, one for each predicate and "
+            f"one for coreference, got {num_columns}"
         )
-    for index, row in enumerate(rows.rows):
-        if len(row) != num_columns:
-            raise rows.error(f"expected {num_columns} columns as in the sentence's first line, got {len(row)}", index)
-    place = f"{rows.file_path}:{rows.first_line}"
+    for row in rows:
+        if len(row.columns) != num_columns:
+            raise ConfigurationError(
+                f"{row.place}: expected {num_columns} columns as in the sentence's first line, got {len(row.columns)}"
+            )
+    place = f"{rows[0].file_path}:{rows[0].line_number}"
     columns = [_arguments(rows, number) for number in range(_NUM_COLUMNS_BEFORE, num_columns - 1)]
     frames = _frames(rows, columns)
-    skipped_columns.add(len(columns) - len(frames), place)
-    nested.add(sum(len(spans) - len(without_nested(spans)) for spans in columns), place)
-    return Sentence(rows.column(_WORD), rows.column(_PART_OF_SPEECH), frames, place)
+    note = "left out {} columns of arguments that mark no predicate, (V*), and have no frameset"
+    notes.add(logging.WARNING, note, len(columns) - len(frames), place)
+    num_nested = sum(len(spans) - len(without_nested(spans)) for spans in columns)
+    note = "left out {} arguments nested in others of the same predicate, of which the outer one is kept"
+    notes.add(logging.WARNING, note, num_nested, place)
+    return Sentence(_column(rows, _WORD), _column(rows, _PART_OF_SPEECH), frames, place)
 
 
-def _arguments(rows: _Rows, number: int) -> List[Span]:
+def _arguments(rows: List[Row], number: int) -> List[Span]:
     try:
-        return brackets_to_spans(rows.column(number))
+        return brackets_to_spans(_column(rows, number))
     except BracketError as error:
-        raise rows.error(f"column {number + 1}: {error}", error.index) from error
+        raise ConfigurationError(f"{rows[error.index].place}: column {number + 1}: {error}") from error
 
 
-def _frames(rows: _Rows, columns: List[List[Span]]) -> List[Frame]:
-    with_frameset = [index for index, frameset in enumerate(rows.column(_FRAMESET)) if frameset != "-"]
+def _frames(rows: List[Row], columns: List[List[Span]]) -> List[Frame]:
+    with_frameset = [index for index, frameset in enumerate(_column(rows, _FRAMESET)) if frameset != "-"]
     # The k-th column belongs to the k-th frameset. A file without framesets still has the brackets.
     have_framesets = len(with_frameset) == len(columns)
     frames = []
     for place, spans in enumerate(columns):
         predicate_index = _predicate(spans, with_frameset[place] if have_framesets else None)
         if predicate_index is not None:
-            frames.append(Frame(predicate_index, spans_to_tags(without_nested(spans), len(rows.rows), "BIO")))
+            frames.append(Frame(predicate_index, spans_to_tags(without_nested(spans), len(rows), "BIO")))
     return frames
 
 

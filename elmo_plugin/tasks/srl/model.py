@@ -11,7 +11,7 @@ from allennlp.nn import InitializerApplicator
 
 from elmo_plugin.tasks.common.decoding import tag_constraints, viterbi
 from elmo_plugin.tasks.common.labels import UNKNOWN_TAG_ID
-from elmo_plugin.tasks.common.task_model import Scores, Tagger, copy_from
+from elmo_plugin.tasks.common.task_model import Metadata, Scores, Tagger, copy_from, part_of
 from elmo_plugin.tasks.srl.metrics import SrlMetric
 from elmo_plugin.text import EmbeddedText, PlacedTextEmbedder
 
@@ -71,11 +71,7 @@ class SrlTagger(Tagger):
         initializer(self)
 
     def scores(
-        self,
-        tokens: TextFieldTensors,
-        predicate_indicator: torch.Tensor,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-        **_: Any,
+        self, tokens: TextFieldTensors, predicate_indicator: torch.Tensor, metadata: Metadata = None, **_: Any
     ) -> Scores:
         """`log_probabilities` of the tags, (batch_size, num_tokens, num_tags), and the mask."""
         text = self._embed(tokens, metadata)
@@ -84,7 +80,7 @@ class SrlTagger(Tagger):
         encoded = text.enhance(self.encoder(inputs, text.mask), at="output")
         return {"log_probabilities": self.output_layer(encoded).log_softmax(dim=-1), "mask": text.mask}
 
-    def decode(self, scores: Scores, metadata: Optional[List[Dict[str, Any]]] = None, **_: Any) -> Dict[str, Any]:
+    def decode(self, scores: Scores, metadata: Metadata = None, **_: Any) -> Dict[str, Any]:
         """The best tags. Counts arguments if `metadata` holds the gold ones."""
         with torch.no_grad():
             decoded = viterbi(scores["log_probabilities"], scores["mask"], self._constraints)
@@ -97,7 +93,7 @@ class SrlTagger(Tagger):
     def loss(self, scores: Scores, tags: Optional[torch.Tensor] = None, **_: Any) -> Optional[torch.Tensor]:
         return None if tags is None else _mean_nll(scores["log_probabilities"], tags, scores["mask"])
 
-    def _embed(self, tokens: TextFieldTensors, metadata: Optional[List[Dict[str, Any]]]) -> EmbeddedText:
+    def _embed(self, tokens: TextFieldTensors, metadata: Metadata) -> EmbeddedText:
         """The text of each row, with each distinct sentence embedded once."""
         if metadata is None:
             return self.text_embedder(tokens)
@@ -106,11 +102,7 @@ class SrlTagger(Tagger):
             return self.text_embedder(tokens)
         device = self.predicate_embedding.weight.device
         rows = torch.tensor(first_rows, device=device)
-        distinct = {
-            indexer: {name: tensor.index_select(0, rows) for name, tensor in tensors.items()}
-            for indexer, tensors in tokens.items()
-        }
-        text = self.text_embedder(distinct)
+        text = self.text_embedder(part_of(tokens, rows))
         of_row = torch.tensor(sentence_ids, device=device)
         placed = {placement: vectors.index_select(0, of_row) for placement, vectors in text.placed.items()}
         words, input_, mask = (part.index_select(0, of_row) for part in (text.words, text.input, text.mask))

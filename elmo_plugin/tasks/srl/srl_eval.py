@@ -8,8 +8,8 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Se
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.files import parse_json, read_lines
-from elmo_plugin.tasks.common.metrics import F1Scores
+from elmo_plugin.files import numbered_lines, parse_json
+from elmo_plugin.tasks.common.metrics import Counts, F1Scores, ratio
 from elmo_plugin.tasks.common.spans import chunks
 from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.srl.conll import CONTINUATION, PREDICATE, Frame
@@ -42,7 +42,7 @@ def arguments(tags: Sequence[str]) -> Set[Argument]:
 
 
 @dataclass
-class SrlCounts:
+class SrlCounts(Counts):
     """What srl-eval counts. An argument is correct if its type and all of its pieces are; V is counted separately."""
 
     num_propositions: int = 0
@@ -62,13 +62,6 @@ class SrlCounts:
         self.excess.update(argument.type for argument in predicted - gold)
         self.missed.update(argument.type for argument in gold - predicted)
 
-    def add(self, other: "SrlCounts") -> None:
-        self.num_propositions += other.num_propositions
-        self.num_perfect += other.num_perfect
-        self.correct.update(other.correct)
-        self.excess.update(other.excess)
-        self.missed.update(other.missed)
-
     @property
     def types(self) -> List[str]:
         """The types of arguments that occurred, except V."""
@@ -77,11 +70,11 @@ class SrlCounts:
 
     def scores(self, type_: Optional[str] = None) -> F1Scores:
         """The scores of the arguments of one type, or of all but V."""
-        return F1Scores(*(percentage / 100 for percentage in _percentages(*self._counts(type_))))
+        return _percentages(*self._counts(type_)).fractions()
 
     def report(self, num_sentences: int) -> str:
         """srl-eval's text, to the letter."""
-        perfect = 100 * self.num_perfect / self.num_propositions if self.num_propositions else 0.0
+        perfect = ratio(100 * self.num_perfect, self.num_propositions)
         rule = "-" * 60
         lines = [
             f"Number of Sentences    :      {num_sentences:6d}",
@@ -148,7 +141,8 @@ def score_file(file_path: str, gold_props: Optional[str] = None, predicted_props
             for name, path in (("gold_tags", gold_props), ("tags", predicted_props))
             if path is not None
         }
-        for predicates in _sentences(file_path):
+        for _, sentence in groupby(_predicates(file_path), lambda predicate: predicate["place"]):
+            predicates = list(sentence)
             num_sentences += 1
             for predicate in predicates:
                 counts.add_proposition(predicate["gold_tags"], predicate["tags"])
@@ -158,21 +152,16 @@ def score_file(file_path: str, gold_props: Optional[str] = None, predicted_props
     return counts.report(num_sentences)
 
 
-def _sentences(file_path: str) -> Iterator[List[Dict[str, Any]]]:
-    yield from (list(group) for _, group in groupby(_predicates(file_path), lambda each: each["place"]))
-
-
 def _predicates(file_path: str) -> Iterator[Dict[str, Any]]:
-    for line_number, line in enumerate(read_lines(file_path, skip_blank=False), start=1):
-        if line.strip():
-            predicate = parse_json(line, f"{file_path}, line {line_number}")
-            if not _is_predicate(predicate):
-                raise ConfigurationError(
-                    f"{file_path}, line {line_number}: expected a predicate with the keys place, predicate_index, "
-                    "tokens, tags and gold_tags, the last three of the same length, which 'allennlp predict "
-                    "--use-dataset-reader' writes"
-                )
-            yield predicate
+    for line_number, line in numbered_lines(file_path):
+        place = f"{file_path}, line {line_number}"
+        predicate = parse_json(line, place)
+        if not _is_predicate(predicate):
+            raise ConfigurationError(
+                f"{place}: expected a predicate with the keys place, predicate_index, tokens, tags and gold_tags, the "
+                "last three of the same length, which 'allennlp predict --use-dataset-reader' writes"
+            )
+        yield predicate
 
 
 def _is_predicate(value: Any) -> bool:
@@ -188,8 +177,5 @@ def _is_predicate(value: Any) -> bool:
     )
 
 
-def _percentages(correct: int, excess: int, missed: int) -> Tuple[float, float, float]:
-    precision = 100 * correct / (correct + excess) if correct + excess else 0.0
-    recall = 100 * correct / (correct + missed) if correct + missed else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return precision, recall, f1
+def _percentages(correct: int, excess: int, missed: int) -> F1Scores:
+    return F1Scores.percentages(correct, correct + excess, correct + missed)

@@ -1,6 +1,6 @@
 """Model "elmo::sst": the biattentive classification network (BCN)."""
 
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, Optional, Union
 
 import torch
 from allennlp.common import Lazy
@@ -10,7 +10,7 @@ from allennlp.models import Model
 from allennlp.modules import FeedForward, Maxout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 
-from elmo_plugin.tasks.common.task_model import Classifier, Scores, copy_from
+from elmo_plugin.tasks.common.task_model import Classifier, Metadata, Scores, copy_from
 from elmo_plugin.tasks.sst.modules import FourfoldPooling, SelfBiattention
 from elmo_plugin.text import PlacedTextEmbedder
 
@@ -77,7 +77,7 @@ class BiattentiveClassifier(Classifier):
         self.pooling = FourfoldPooling(text_embedder.enhanced_dim(self.integrator.get_output_dim(), at="integrated"))
         self.pooled_dropout = torch.nn.Dropout(pooled_dropout)
         self.output_layers = _build_output_layers(feedforward, maxout, self.pooling.get_output_dim())
-        self.classifier = torch.nn.Linear(self.output_layers.get_output_dim(), self.num_labels)
+        self.classifier = torch.nn.Linear(self.output_layers.get_output_dim(), len(self.labels))
         initializer(self)
 
     def scores(self, tokens: TextFieldTensors, **_: Any) -> Scores:
@@ -97,11 +97,7 @@ class BiattentiveClassifier(Classifier):
         return {"logits": logits, "probabilities": logits.softmax(dim=-1)}
 
     def decode(
-        self,
-        scores: Scores,
-        label: Optional[torch.Tensor] = None,
-        metadata: Optional[List[Dict[str, Any]]] = None,
-        **_: Any,
+        self, scores: Scores, label: Optional[torch.Tensor] = None, metadata: Metadata = None, **_: Any
     ) -> Dict[str, Any]:
         """The probabilities, and the tokens. Counts accuracy if `label` is given."""
         return {**super().decode(scores, label), **copy_from(metadata, "tokens")}

@@ -1,6 +1,6 @@
 """DatasetReader "elmo::sst": the Stanford Sentiment Treebank."""
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Field, Instance
@@ -16,11 +16,6 @@ GRANULARITIES: Dict[str, Sequence[Optional[str]]] = {
     "5-class": ("very negative", "negative", "neutral", "positive", "very positive"),
     "2-class": ("negative", "negative", None, "positive", "positive"),
 }
-
-
-class LabelledPhrase(NamedTuple):
-    tokens: List[str]
-    label: str
 
 
 @DatasetReader.register("elmo::sst")
@@ -58,13 +53,14 @@ class SentimentTreebankReader(TaskReader):
         for tokens, label in self.shard_iterable(some(phrases, otherwise)):
             yield self.text_to_instance(tokens, label)
 
-    def _phrases_of(self, tree: Tree) -> Iterator[LabelledPhrase]:
+    def _phrases_of(self, tree: Tree) -> Iterator[Tuple[List[str], str]]:
+        """The words and the label of each phrase that is asked for."""
         sentence, *parts = tree.phrases
         long_enough = [part for part in parts if part.end - part.start >= self._min_tokens] if self._phrases else []
         for phrase in [sentence, *long_enough]:
             label = self._labels[phrase.label]
             if label is not None:
-                yield LabelledPhrase(tree.words(phrase), label)
+                yield tree.words(phrase), label
 
     def text_to_instance(self, text: Text, label: Optional[str] = None) -> Instance:
         """`text` is a sentence to tokenise, or its words."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo_plugin.tasks.common.display import Bars, DisplayedPredictor, Mark, MarkedText, pieces
+from elmo_plugin.tasks.common.display import Bars, DisplayedPredictor, Mark, MarkedText, bracketed, pieces
 from elmo_plugin.tasks.coref import CoreferencePredictor
 from elmo_plugin.tasks.ner import NerPredictor
 from elmo_plugin.tasks.snli import SnliPredictor
@@ -74,14 +74,6 @@ def test_examples_have_a_text_for_each_input_and_no_other(predictor):
     for example in predictor.examples:
         assert {each.key for each in predictor.inputs if not each.is_optional} <= set(example)
         assert set(example) <= {each.key for each in predictor.inputs}
-
-
-def bracketed(text, found):
-    parts = (
-        text[piece.start : piece.end] if piece.label is None else f"[{piece.label} {bracketed(text, piece.inside)}]"
-        for piece in found
-    )
-    return "".join(parts)
 
 
 @pytest.mark.parametrize(

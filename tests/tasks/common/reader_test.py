@@ -1,8 +1,10 @@
+import logging
+
 import pytest
 from allennlp.common.checks import ConfigurationError
 from allennlp.data.tokenizers import WhitespaceTokenizer
 
-from elmo_plugin.tasks.common.reader import TaskReader, some
+from elmo_plugin.tasks.common.reader import Notes, TaskReader, json_value, some
 from elmo_plugin.tasks.common.words import offsets_of
 
 
@@ -42,3 +44,29 @@ def test_no_items_are_an_error():
 def test_an_unknown_encoding_is_refused():
     with pytest.raises(ConfigurationError, match="'latin-x' isn't an encoding"):
         TaskReader(encoding="latin-x")
+
+
+def test_notes_are_counted_and_logged_with_their_first_place(caplog):
+    notes = Notes(logging.getLogger("reader"))
+    for number, place in ((0, "a.txt:1"), (2, "a.txt:4"), (1, "a.txt:9")):
+        notes.add(logging.WARNING, "left out {} sentences", number, place)
+    notes.add(logging.WARNING, "found {} words")
+    notes.log("a.txt")
+    assert caplog.messages == ["a.txt: left out 3 sentences; the first is at a.txt:4", "a.txt: found 1 words"]
+
+
+def test_a_value_is_found_in_a_json_object():
+    assert json_value({"id": "a"}, "id", str, "a.json") == "a"
+
+
+@pytest.mark.parametrize(
+    "parent, complaint",
+    [
+        (["a"], r"a.json, line 3: expected an object with 'id', got \['a'\]"),
+        ({"text": "a", "name": "b"}, "a.json, line 3: 'id' must be a str, but is missing; there are name, text"),
+        ({"id": 3}, "a.json, line 3: 'id' must be a str, but is 3"),
+    ],
+)
+def test_a_value_that_isnt_there_is_named(parent, complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
+        json_value(parent, "id", str, "a.json, line 3")

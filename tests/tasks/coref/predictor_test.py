@@ -4,7 +4,6 @@ import pytest
 import torch
 from allennlp.data import Vocabulary
 from allennlp.models import Model
-from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.coref import CoreferencePredictor, CoreferenceReader
 
@@ -123,7 +122,3 @@ def test_a_document_without_words_is_refused(predictor, inputs):
 def test_an_unknown_output_format_is_refused():
     with pytest.raises(ValueError, match="one of json, conll, not 'xml'"):
         CoreferencePredictor(SameWords(), CoreferenceReader(), output_format="xml")
-
-
-def test_it_is_registered():
-    assert Predictor.by_name("elmo::coref") is CoreferencePredictor

@@ -142,7 +142,6 @@ def test_a_few_sentences_can_be_learned_by_heart(task):
     assert output["tags"] == [tags.split() for _, tags in SENTENCES]
     metrics = model.get_metrics()
     assert metrics["f1"] == metrics["f1-ORG"] == metrics["accuracy"] == 1.0
-    assert model.conll_report().startswith("processed 13 tokens with 5 phrases; found: 5 phrases; correct: 5.\n")
 
 
 def test_outputs_name_tokens_and_gold_tags(task):
@@ -178,7 +177,7 @@ def test_a_scheme_that_isnt_the_readers_is_refused(task):
 
 
 def test_a_vocabulary_without_tags_is_refused(task):
-    with pytest.raises(ConfigurationError, match="'labels' holds no tags"):
+    with pytest.raises(ConfigurationError, match="'labels' holds 0 labels"):
         task.build(vocab=task.vocabulary(UNTAGGED))
 
 

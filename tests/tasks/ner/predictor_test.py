@@ -4,7 +4,6 @@ import pytest
 import torch
 from allennlp.data import Vocabulary
 from allennlp.models import Model
-from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.ner import NerPredictor, NerReader
 
@@ -91,16 +90,6 @@ def test_other_input_is_refused(predictor):
         predictor.predict_json({"text": "a"})
 
 
-@pytest.mark.parametrize("inputs", [{"sentence": " "}, {"tokens": []}])
-def test_a_sentence_without_words_is_refused(predictor, inputs):
-    with pytest.raises(ValueError, match="the sentence holds no token"):
-        predictor.predict_json(inputs)
-
-
 def test_an_unknown_output_format_is_refused():
     with pytest.raises(ValueError, match="one of json, conll, not 'xml'"):
         NerPredictor(Capitals(), NerReader(), output_format="xml")
-
-
-def test_it_is_registered():
-    assert Predictor.by_name("elmo::ner") is NerPredictor

@@ -8,7 +8,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader
 from allennlp.data.dataset_readers.dataset_reader import WorkerInfo
 from allennlp.data.token_indexers import SingleIdTokenIndexer
-from allennlp.data.tokenizers import WhitespaceTokenizer
 
 from elmo_plugin.tasks.ner import NerReader
 
@@ -185,11 +184,6 @@ def test_a_file_in_another_encoding_is_read_if_that_is_named(write):
     assert read(path, encoding="latin-1")[0][0] == ["Núñez", "vio", "Ávila"]
 
 
-def test_an_encoding_that_doesnt_exist_is_refused():
-    with pytest.raises(ConfigurationError, match="'latin-x' isn't an encoding"):
-        NerReader(encoding="latin-x")
-
-
 @pytest.mark.parametrize("argument", ["coding_scheme", "file_scheme"])
 def test_an_unknown_scheme_is_refused(argument):
     with pytest.raises(ConfigurationError, match="no tag scheme 'IOBES'"):
@@ -217,23 +211,6 @@ def test_text_is_tokenised_and_knows_its_places():
     ]
     assert instance["metadata"]["sentence"] == "Ada left Oslo."
     assert "tags" not in instance.fields
-
-
-@pytest.mark.parametrize(
-    "tokenizer, text",
-    [(None, ["Ada", "left", "."]), (WhitespaceTokenizer(), "Ada  left  .")],
-    ids=["words", "no places"],
-)
-def test_words_without_places_get_those_in_the_words_joined(tokenizer, text):
-    instance = NerReader(tokenizer=tokenizer).text_to_instance(text)
-    assert [(token.text, token.idx) for token in instance["tokens"]] == [("Ada", 0), ("left", 4), (".", 9)]
-    assert instance["metadata"]["sentence"] == "Ada left ."
-
-
-@pytest.mark.parametrize("text", ["", "  ", []])
-def test_a_text_without_tokens_is_refused(text):
-    with pytest.raises(ValueError, match="the sentence holds no token"):
-        NerReader().text_to_instance(text)
 
 
 def test_a_folder_in_a_files_place_is_named(tmp_path):

@@ -1,5 +1,3 @@
-from allennlp.training.metrics import Metric
-
 from elmo_plugin.tasks.srl import SrlMetric
 
 GOLD = [["B-ARG0", "B-V", "O"], ["B-V", "B-ARG1", "I-ARG1"]]
@@ -33,7 +31,3 @@ def test_processes_count_together(count_in_two_processes):
     assert first == second
     assert first["f1"] == 0.5
     assert {"f1-ARG0", "f1-ARG1"} < first.keys()
-
-
-def test_it_is_registered():
-    assert Metric.by_name("elmo::srl") is SrlMetric

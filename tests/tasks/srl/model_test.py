@@ -164,7 +164,7 @@ def test_an_ensemble_decodes_the_mean_of_log_probabilities(task):
 
 
 def test_a_vocabulary_without_tags_is_refused(task):
-    with pytest.raises(ConfigurationError, match="'labels' holds no tags"):
+    with pytest.raises(ConfigurationError, match="'labels' holds 0 labels"):
         task.build(vocab=task.vocabulary(UNTAGGED))
 
 

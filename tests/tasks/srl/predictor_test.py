@@ -5,7 +5,6 @@ import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
 from allennlp.models import Model
-from allennlp.predictors import Predictor
 
 from elmo_plugin.tasks.srl import PredicateFinder, SpacyPredicateFinder, SrlPredictor, SrlReader
 
@@ -105,20 +104,10 @@ def test_other_input_is_refused(predictor):
         predictor.predict_json({"text": "a"})
 
 
-@pytest.mark.parametrize("inputs", [{"sentence": " "}, {"tokens": []}])
-def test_a_sentence_without_words_is_refused(predictor, inputs):
-    with pytest.raises(ValueError, match="the sentence holds no token"):
-        predictor.predict_json(inputs)
-
-
 @pytest.mark.parametrize("indices", [[2], [-1], 1, ["1"], [True], [0.0]])
 def test_indices_that_arent_tokens_are_refused(predictor, indices):
     with pytest.raises(ValueError, match="predicate_indices must be a list of numbers from 0 to 1"):
         predictor.predict_json({"tokens": ["Ada", "left"], "predicate_indices": indices})
-
-
-def test_it_is_registered():
-    assert Predictor.by_name("elmo::srl") is SrlPredictor
 
 
 @pytest.mark.parametrize("names", ["met left", ["left", "met"]])

@@ -84,7 +84,7 @@ def test_nothing_to_find_and_nothing_found_is_perfect_and_scores_zero():
 
 def test_counts_add_up():
     first, second = count(("(ARG0*) (V*)", "(ARG0*) (V*)")), count(("(ARG0*) (V*)", "(ARG1*) (V*)"))
-    first.add(second)
+    first += second
     assert first.scores("ARG0") == (1.0, 0.5, pytest.approx(2 / 3))
     assert (first.num_propositions, first.num_perfect) == (2, 1)
 
