@@ -13,6 +13,7 @@ from allennlp.training.metrics import Metric
 
 from elmo_plugin.files import numbered_lines, parse_json, replacing
 from elmo_plugin.tasks.common.metrics import CountingMetric, Counts, F1Scores
+from elmo_plugin.tasks.common.reader import json_value
 from elmo_plugin.tasks.squad.reader import read_questions
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -134,12 +135,11 @@ def _by_id(lines: Iterable[Tuple[int, str]], file_path: str) -> Dict[str, str]:
     for line_number, line in lines:
         place = f"{file_path}, line {line_number}"
         output = parse_json(line, place)
-        question_id, answer = (output.get(key) for key in ("id", "answer")) if isinstance(output, dict) else ("", "")
-        if not (isinstance(question_id, str) and question_id and isinstance(answer, str)):
+        question_id, answer = (json_value(output, key, str, place) for key in ("id", "answer"))
+        if not question_id or question_id in answers:
             raise ConfigurationError(
-                f'{place}: a prediction needs an "id", to find its question by, and an "answer", got {line[:200]}'
+                f"{place}: a prediction needs an id of its own, to find its question by, but this one has "
+                f"{question_id!r}{', as one before it' if question_id else ''}"
             )
-        if question_id in answers:
-            raise ConfigurationError(f"{place}: two predictions have the id {question_id!r}")
         answers[question_id] = answer
     return answers

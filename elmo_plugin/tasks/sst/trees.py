@@ -1,6 +1,7 @@
 """The treebank's bracketed trees: `(3 (2 It) (4 (2 's) (4 lovely)))`, a sentiment from 0 to 4 on every phrase."""
 
 import re
+from dataclasses import dataclass
 from typing import List, NamedTuple, Optional
 
 from elmo_plugin.corpora import unescape
@@ -40,14 +41,14 @@ def parse_tree(text: str) -> Tree:
     return builder.finish()
 
 
+@dataclass
 class _Node:
     """A phrase whose bracket isn't closed yet."""
 
-    def __init__(self, index: int, start: int) -> None:
-        self.index = index
-        self.start = start
-        self.label: Optional[int] = None
-        self.is_leaf = False
+    index: int
+    start: int
+    label: Optional[int] = None
+    is_leaf: bool = False
 
 
 class _TreeBuilder:

@@ -1,7 +1,6 @@
 import pytest
 import torch
-from allennlp.common.checks import ConfigurationError
-from allennlp.models import Model
+from model_contract import ModelContract
 
 from elmo_plugin.tasks.coref import CoreferenceResolver, modules
 from elmo_plugin.tasks.coref import model as model_module
@@ -39,6 +38,10 @@ def arguments_of(sentences, speakers, clusters=None):
 @pytest.fixture(scope="module")
 def task(make_task):
     return make_task(MODEL, DOCUMENTS, arguments_of)
+
+
+class TestContract(ModelContract):
+    name = "elmo::coref"
 
 
 def scores_of(model, batch):
@@ -190,16 +193,6 @@ def test_widths_follow_the_embedder(task, dim, placements):
     assert model(**task.tensors(model))["loss"].isfinite()
 
 
-def test_a_placement_it_doesnt_have_is_refused(task):
-    with pytest.raises(ConfigurationError, match="no placement 'integrated' here; this model has 'input', 'output'"):
-        task.build(task.numbers("integrated"))
-
-
-def test_a_baseline_has_no_contextual_parameter(task):
-    names = [name for name, _ in task.build({"type": "none"}).named_parameters()]
-    assert names and not any("contextual" in name for name in names)
-
-
 def test_lexical_dropout_is_on_word_vectors_and_not_on_contextual_ones(task):
     model = task.build(lexical_dropout=0.9, dropout=0.0).train()
     seen = []
@@ -262,11 +255,6 @@ def test_several_models_prune_once_and_average_what_they_score(task):
     # Neither member alone says the same, or this shows nothing.
     alone = [scores_of(member, batch)["spans"] for member in members]
     assert alone[0] != alone[1]
-
-
-def test_it_is_registered_with_its_predictor():
-    assert Model.by_name("elmo::coref") is CoreferenceResolver
-    assert CoreferenceResolver.default_predictor == "elmo::coref"
 
 
 def test_a_document_of_5000_words_is_read_whole(task):

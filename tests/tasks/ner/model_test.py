@@ -3,11 +3,10 @@ import itertools
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.models import Model
+from model_contract import ModelContract
 
 from elmo_plugin.tasks.common.ensemble import Ensemble
 from elmo_plugin.tasks.common.spans import tags_to_spans
-from elmo_plugin.tasks.ner import NerTagger
 
 SENTENCES = [
     ("Ada Byron met Bo", "B-PER L-PER O U-PER"),
@@ -29,6 +28,10 @@ MODEL = {
 @pytest.fixture(scope="module")
 def task(make_task):
     return make_task(MODEL, SENTENCES, lambda text, tags=None: (text.split(), tags and tags.split()))
+
+
+class TestContract(ModelContract):
+    name = "elmo::ner"
 
 
 def test_the_loss_is_the_log_probability_of_the_gold_tags_among_all_sequences(task):
@@ -102,16 +105,6 @@ def test_output_vectors_stand_beside_what_the_lower_encoder_gives(task):
     assert torch.equal(seen["upper"], torch.cat([seen["lower"], numbers], dim=-1))
 
 
-def test_a_placement_it_doesnt_have_is_refused(task):
-    with pytest.raises(ConfigurationError, match="no placement 'integrated' here; this model has 'input', 'output'"):
-        task.build(task.numbers("integrated"))
-
-
-def test_a_baseline_has_no_contextual_parameter(task):
-    names = [name for name, _ in task.build({"type": "none"}).named_parameters()]
-    assert names and not any("contextual" in name for name in names)
-
-
 def test_dropout_is_one_mask_a_sentence_at_the_input_of_both_encoders(task):
     model = task.build(dropout=0.5).train()
     seen = []
@@ -179,11 +172,6 @@ def test_a_scheme_that_isnt_the_readers_is_refused(task):
 def test_a_vocabulary_without_tags_is_refused(task):
     with pytest.raises(ConfigurationError, match="'labels' holds 0 labels"):
         task.build(vocab=task.vocabulary(UNTAGGED))
-
-
-def test_it_is_registered_with_its_predictor():
-    assert Model.by_name("elmo::ner") is NerTagger
-    assert NerTagger.default_predictor == "elmo::ner"
 
 
 def test_a_tag_that_only_test_data_have_is_missed_and_left_out_of_the_loss(task, caplog):

@@ -5,9 +5,9 @@ import pytest
 import torch
 from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
+from model_contract import ModelContract
 from torch.testing import assert_close
 
-from elmo_plugin.tasks.snli import Esim
 from elmo_plugin.tasks.snli.modules import align
 
 PAIRS = [
@@ -33,9 +33,8 @@ def task(make_task):
     return make_task(MODEL, PAIRS)
 
 
-def test_model_is_registered_with_its_predictor(task):
-    assert isinstance(task.build(), Esim)
-    assert Esim.default_predictor == "elmo::snli"
+class TestContract(ModelContract):
+    name = "elmo::snli"
 
 
 @pytest.mark.parametrize(
@@ -53,15 +52,6 @@ def test_widths_follow_the_bilm(task):
     model = task.build(task.elmo("input", "output", projection_dim=5))
     assert model.encoder.get_input_dim() == 6 + 10
     assert model(**task.tensors(model))["loss"].isfinite()
-
-
-def test_baseline_has_no_contextual_parameter(task):
-    assert not [name for name, _ in task.build().named_parameters() if "contextual" in name]
-
-
-def test_unknown_placement_is_refused(task):
-    with pytest.raises(ConfigurationError, match="no placement 'integrated' here; this model has 'input', 'output'"):
-        task.build(task.elmo("input", "integrated"))
 
 
 def test_vocabulary_without_labels_is_refused(task):

@@ -1,10 +1,11 @@
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
+from model_contract import ModelContract
 from torch.testing import assert_close
 
 from elmo_plugin.tasks.common.ensemble import Ensemble
-from elmo_plugin.tasks.squad import BidafSelfAttention, ChainedHeads, LinearHeads
+from elmo_plugin.tasks.squad import ChainedHeads, LinearHeads
 from elmo_plugin.tasks.squad.reader import Answer
 
 EXAMPLES = [
@@ -29,6 +30,10 @@ def task(make_task):
     return make_task(MODEL, EXAMPLES)
 
 
+class TestContract(ModelContract):
+    name = "elmo::squad"
+
+
 def probabilities(task, model, examples=EXAMPLES):
     """P(start) and P(end) of each example, without padding."""
     batch = task.tensors(model, examples)
@@ -37,11 +42,8 @@ def probabilities(task, model, examples=EXAMPLES):
     return [row[:, : mask.sum()] for row, mask in zip(both, scores["mask"], strict=True)]
 
 
-def test_model_is_registered_with_its_predictor_and_has_linear_heads(task):
-    model = task.build()
-    assert isinstance(model, BidafSelfAttention)
-    assert BidafSelfAttention.default_predictor == "elmo::squad"
-    assert isinstance(model.heads, LinearHeads)
+def test_heads_are_linear_unless_others_are_asked_for(task):
+    assert isinstance(task.build().heads, LinearHeads)
     assert isinstance(task.build(heads=CHAINED).heads, ChainedHeads)
 
 
@@ -60,15 +62,6 @@ def test_widths_follow_the_bilm(task):
     model = task.build(task.elmo("input", "output", projection_dim=5))
     assert model.encoder.get_input_dim() == 6 + 10
     assert model(**task.tensors(model))["loss"].isfinite()
-
-
-def test_baseline_has_no_contextual_parameter(task):
-    assert not [name for name, _ in task.build().named_parameters() if "contextual" in name]
-
-
-def test_unknown_placement_is_refused(task):
-    with pytest.raises(ConfigurationError, match="no placement 'attention' here; this model has 'input', 'output'"):
-        task.build(task.elmo("input", "attention"))
 
 
 @pytest.mark.parametrize("name", ["max_span_tokens", "num_best"])

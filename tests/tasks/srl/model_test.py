@@ -1,11 +1,10 @@
 import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
-from allennlp.models import Model
+from model_contract import ModelContract
 
 from elmo_plugin.tasks.common.ensemble import Ensemble
 from elmo_plugin.tasks.common.spans import tags_to_spans
-from elmo_plugin.tasks.srl import SrlTagger
 
 PREDICATES = [
     ("Ada says Bo left", 1, "B-ARG0 B-V B-ARG1 I-ARG1"),
@@ -28,6 +27,10 @@ MODEL = {
 @pytest.fixture(scope="module")
 def task(make_task):
     return make_task(MODEL, PREDICATES, lambda text, index, tags=None: (text.split(), index, tags and tags.split()))
+
+
+class TestContract(ModelContract):
+    name = "elmo::srl"
 
 
 def test_the_loss_is_the_mean_over_predicates_of_the_mean_over_words(task):
@@ -111,16 +114,6 @@ def test_widths_follow_the_embedder(task, dim, placements):
     assert model(**task.tensors(model))["loss"].isfinite()
 
 
-def test_a_placement_it_doesnt_have_is_refused(task):
-    with pytest.raises(ConfigurationError, match="no placement 'integrated' here; this model has 'input', 'output'"):
-        task.build(task.numbers("integrated"))
-
-
-def test_a_baseline_has_no_contextual_parameter(task):
-    names = [name for name, _ in task.build({"type": "none"}).named_parameters()]
-    assert names and not any("contextual" in name for name in names)
-
-
 def test_the_output_layer_begins_orthogonal(task):
     weight = task.build().output_layer.weight
     torch.testing.assert_close(weight @ weight.t(), torch.eye(len(weight)), atol=1e-5, rtol=0)
@@ -166,11 +159,6 @@ def test_an_ensemble_decodes_the_mean_of_log_probabilities(task):
 def test_a_vocabulary_without_tags_is_refused(task):
     with pytest.raises(ConfigurationError, match="'labels' holds 0 labels"):
         task.build(vocab=task.vocabulary(UNTAGGED))
-
-
-def test_it_is_registered_with_its_predictor():
-    assert Model.by_name("elmo::srl") is SrlTagger
-    assert SrlTagger.default_predictor == "elmo::srl"
 
 
 def test_a_sentence_of_2000_tokens_is_tagged(task):

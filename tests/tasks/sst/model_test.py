@@ -2,6 +2,7 @@ import pytest
 import torch
 from allennlp.common.checks import ConfigurationError
 from allennlp.data import Vocabulary
+from model_contract import ModelContract
 
 import elmo_plugin.tasks.sst  # noqa: F401
 
@@ -26,6 +27,10 @@ ALL = ("input", "output", "integrated")
 @pytest.fixture(scope="module")
 def task(make_task):
     return make_task(MODEL, SENTENCES, lambda text, label=None: (text.split(), label))
+
+
+class TestContract(ModelContract):
+    name = "elmo::sst"
 
 
 @pytest.fixture
@@ -75,17 +80,6 @@ def test_the_widths_follow_the_bilm(task, elmo_at, make_bilm_files):
     assert model.text_embedder.contextual.get_output_dim() == 24
     assert model.token_feedforward.get_input_dim() == 6 + 24
     assert probabilities(task, model).shape == (5, 5)
-
-
-def test_an_unknown_placement_is_refused(task, elmo_at):
-    with pytest.raises(ConfigurationError, match="no placement 'pooled' here; this model has 'input', 'output', 'inte"):
-        task.build(elmo_at("input", "pooled"))
-
-
-def test_a_baseline_has_no_contextual_parameter(task):
-    model = task.build()
-    assert not [name for name, _ in model.named_parameters() if "contextual" in name]
-    assert model(**task.tensors(model))["probabilities"].shape == (5, 5)
 
 
 def test_padding_batch_size_and_order_dont_change_a_prediction(task, elmo_at):
