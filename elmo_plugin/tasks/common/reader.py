@@ -55,8 +55,7 @@ class TaskReader(DatasetReader):
             raise ValueError(f"the {name} holds no token: {text!r}")
         if isinstance(text, str) and all(token.idx is not None for token in tokens):
             return list(tokens), text
-        words = [str(token) for token in tokens]
-        return joined(words), " ".join(words)
+        return joined(tokens), " ".join(map(str, tokens))
 
 
 def some(items: Iterable[Item], otherwise: str) -> Iterator[Item]:

@@ -1,6 +1,7 @@
 """Words and their places in a text."""
 
-from typing import Any, Dict, List, Sequence, Tuple
+from dataclasses import replace
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 from allennlp.data import Token
 
@@ -12,13 +13,14 @@ def is_words(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
-def joined(words: Sequence[str]) -> List[Token]:
+def joined(words: Sequence[Union[str, Token]]) -> List[Token]:
     """The words as tokens of the text `" ".join(words)`."""
     tokens: List[Token] = []
     start = 0
     for word in words:
-        tokens.append(Token(word, idx=start, idx_end=start + len(word)))
-        start += len(word) + 1
+        end = start + len(str(word))
+        tokens.append(replace(word, idx=start, idx_end=end) if isinstance(word, Token) else Token(word, start, end))
+        start = end + 1
     return tokens
 
 

@@ -22,3 +22,8 @@ def test_a_token_that_only_says_where_it_begins_ends_after_its_text():
 def test_located_tokens_have_their_text_and_both_places():
     expected = {"text": "left  her", "start": 4, "end": 13, "first_token": 1, "last_token": 2}
     assert located("Ada left  her", [(0, 3), (4, 8), (10, 13)], 1, 2) == expected
+
+
+def test_joined_tokens_keep_what_is_known_about_them():
+    (_, token) = joined(["Ada", Token("left", idx=0, pos_="VERB")])
+    assert (token.text, token.idx, token.idx_end, token.pos_) == ("left", 4, 8, "VERB")
