@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from elmo_plugin.analysis.ablations import TABLES
+from elmo_plugin.analysis.cells import Cell
 from elmo_plugin.analysis.finetuning import Tuned, archive_in_environment, tune
-from elmo_plugin.analysis.runs import Cell, Run, RunFailed, Runs
+from elmo_plugin.analysis.finished_run import Run
+from elmo_plugin.analysis.runs import RunFailed, Runs
 from results.tasks import TASKS, budget_of, environment, training
 
 FRACTION_TASKS = ("ner", "srl")

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from elmo_plugin.analysis.runs import RunFailed, experiment_hash
+from elmo_plugin.analysis.cells import experiment_hash
+from elmo_plugin.analysis.runs import RunFailed
 from elmo_plugin.settings import value_of
 
 

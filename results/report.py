@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterable, List, Optional, Sequ
 
 from elmo_plugin.analysis import ablations, layer_weights, sample_efficiency
 from elmo_plugin.analysis.analysis import write_plot
-from elmo_plugin.analysis.runs import Run, Runs
-from elmo_plugin.analysis.sample_efficiency import BASELINE, ELMO, mean_and_spread, updates_saved
+from elmo_plugin.analysis.finished_run import Run
+from elmo_plugin.analysis.runs import Runs
+from elmo_plugin.analysis.sample_efficiency import BASELINE, ELMO, updates_saved
+from elmo_plugin.analysis.tables import mean_and_spread, mean_text
 from elmo_plugin.bilm.pretrained import PRETRAINED
 from elmo_plugin.files import replacing
 from results import plan, probes
@@ -379,10 +381,7 @@ def _result(runs: Sequence[Run]) -> str:
 
 
 def _mean(values: Sequence[float]) -> str:
-    if not values:
-        return MISSING
-    mean, spread = mean_and_spread([100 * value for value in values])
-    return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
+    return mean_text([100 * value for value in values], sign="±", missing=MISSING)
 
 
 def _gain(pairs: Sequence[Tuple[int, Run, Run]]) -> Tuple[str, str]:
@@ -390,9 +389,8 @@ def _gain(pairs: Sequence[Tuple[int, Run, Run]]) -> Tuple[str, str]:
     if not pairs:
         return MISSING, MISSING
     before, after = [baseline.best for _, baseline, _ in pairs], [elmo.best for _, _, elmo in pairs]
-    mean, spread = mean_and_spread([100 * (elmo.best - baseline.best) for _, baseline, elmo in pairs])
-    difference = f"{mean:+.1f}" if spread is None else f"{mean:+.1f} ± {spread:.1f}"
-    return difference, _error_reduction(statistics.mean(before), statistics.mean(after))
+    differences = [100 * (elmo - baseline) for baseline, elmo in zip(before, after, strict=True)]
+    return mean_text(differences, "+.1f", sign="±"), _error_reduction(statistics.mean(before), statistics.mean(after))
 
 
 def _difference(before: Sequence[float], after: Sequence[float]) -> str:

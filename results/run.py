@@ -14,7 +14,8 @@ from typing import Dict, List
 
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.analysis.runs import Runs, summary
+from elmo_plugin.analysis.finished_run import summary
+from elmo_plugin.analysis.runs import Runs
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that 'python results/run.py' finds the package it is part of

@@ -8,7 +8,8 @@ from typing import Any, Dict, NamedTuple
 from allennlp.common import Params
 from allennlp.data import DatasetReader
 
-from elmo_plugin.analysis.runs import Run, experiment_hash
+from elmo_plugin.analysis.cells import experiment_hash
+from elmo_plugin.analysis.finished_run import Run
 from elmo_plugin.files import replacing
 
 

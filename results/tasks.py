@@ -6,13 +6,13 @@ budget from `budgets.libsonnet`; a baseline and its +ELMo have the same data, se
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import _jsonnet
 
-from elmo_plugin.analysis.runs import Cell, lower_case_words, seeded, train_on, validate_on
+from elmo_plugin.analysis.cells import Cell, seeded, train_on
 
 FOLDER = Path(__file__).parent
 SETTINGS = ("quick", "full")
@@ -33,10 +33,6 @@ class Task:
     corpus: str
     paper: Tuple[float, float]
     published: str
-    # What the reader needs to be told about this corpus.
-    reader: Mapping[str, Any] = field(default_factory=dict)
-    # Whether the config has a separate reader for validation.
-    has_validation_reader: bool = False
 
 
 TASKS: Dict[str, Task] = {
@@ -66,8 +62,6 @@ TASKS: Dict[str, Task] = {
         corpus="PropBank on the English Web Treebank, verbs only",
         paper=(81.4, 84.6),
         published="none that we know of for these files; 81.4 is the paper's on OntoNotes, six times the propositions",
-        reader={"verbal_predicates_only": True},
-        has_validation_reader=True,
     ),
     "coref": Task(
         title="Coref",
@@ -77,7 +71,6 @@ TASKS: Dict[str, Task] = {
         corpus="OntoGUM",
         paper=(67.2, 70.4),
         published="systems trained on OntoNotes lose 15 to 20 points here (Zhu et al. 2021); 84 training documents",
-        reader={"genre_pattern": "GUM_([a-z]+)_"},
     ),
     "ner": Task(
         title="NER",
@@ -96,7 +89,6 @@ TASKS: Dict[str, Task] = {
         corpus="Stanford Sentiment Treebank",
         paper=(51.4, 54.7),
         published="BCN, 51.4 on the test set (the paper's baseline), with larger word vectors",
-        has_validation_reader=True,
     ),
 }
 
@@ -104,15 +96,14 @@ TASKS: Dict[str, Task] = {
 class Budget(NamedTuple):
     """What `budgets.libsonnet` says of a task, apart from the changes to its experiment."""
 
-    seeds: Tuple[int, ...]
+    seeds: List[int]
     train_fraction: float
     validation_fraction: float
     note: str
 
 
 def budget_of(setting: str, task: str) -> Budget:
-    values = json.loads(_jsonnet.evaluate_file(str(FOLDER / "budgets.libsonnet")))[setting][task]
-    return Budget(**{**values, "seeds": tuple(values["seeds"])})
+    return Budget(**json.loads(_jsonnet.evaluate_file(str(FOLDER / "budgets.libsonnet")))[setting][task])
 
 
 def data_folder() -> Path:
@@ -142,17 +133,13 @@ def training(
 ) -> Cell:
     """One training. `fraction` is of the training set that the budget leaves."""
     budget = budget_of(setting, task)
-    readers = ["dataset_reader"] + ["validation_dataset_reader"] * TASKS[task].has_validation_reader
     choice = {"RESULTS_TASK": task, "RESULTS_VARIANT": variant, "RESULTS_SETTING": setting}
     return Cell(
         "-".join([task, variant] + ([] if fraction is None else [f"{fraction:g}"]) + [f"seed{seed}"]),
         str(FOLDER / "experiment.jsonnet"),
         {**environment(data), **choice, **(variables or {})},
-        {f"{reader}.{key}": value for reader in readers for key, value in TASKS[task].reader.items()},
-        (
-            lower_case_words,
+        changes=(
             train_on(budget.train_fraction * (fraction or 1.0), seed=0 if fraction is None else seed),
-            validate_on(budget.validation_fraction),
             seeded(seed),
         ),
     )

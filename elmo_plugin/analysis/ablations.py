@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Sequence
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.runs import (
-    Cell,
-    Run,
-    Runs,
-    add_run_arguments,
-    changes_from,
-    overrides_from,
-    seeded,
-    train_or_raise,
-)
-from elmo_plugin.analysis.sample_efficiency import mean_and_spread
-from elmo_plugin.analysis.tables import text_table
+from elmo_plugin.analysis.cells import Cell, seeded
+from elmo_plugin.analysis.finished_run import Run
+from elmo_plugin.analysis.run_arguments import add_run_arguments, changes_from, overrides_from
+from elmo_plugin.analysis.runs import Runs, train_or_raise
+from elmo_plugin.analysis.tables import mean_and_spread, mean_text, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,10 +86,7 @@ RunsByVariant = Mapping[Tuple[str, str], Sequence[Run]]
 
 def cell_text(runs: Sequence[Run]) -> str:
     """The mean over seeds in per cent, with its spread where there are several; a dash for no run."""
-    if not runs:
-        return "-"
-    mean, spread = mean_and_spread([100 * run.best for run in runs])
-    return f"{mean:.1f}" if spread is None else f"{mean:.1f} +- {spread:.1f}"
+    return mean_text([100 * run.best for run in runs])
 
 
 def rows(table: AblationTable, tasks: Sequence[str], runs: RunsByVariant) -> List[List[str]]:
@@ -229,10 +219,9 @@ class Ablations(Analysis):
             for variant in dict.fromkeys(name for table in tables.values() for name in table.variants)
             for seed in seeds
         }
-        trained = train_or_raise(Runs(arguments.runs), list(cells.values()))
         runs: Dict[Tuple[str, str], List[Run]] = {}
-        for (task, variant, _), cell in cells.items():
-            runs.setdefault((task, variant), []).append(trained[cell.name])
+        for (task, variant, _), run in train_or_raise(Runs(arguments.runs), cells).items():
+            runs.setdefault((task, variant), []).append(run)
         return Report(
             {name: results(table, list(folders), runs) for name, table in tables.items()},
             "\n\n".join(text(table, list(folders), runs) for table in tables.values()),

@@ -2,7 +2,6 @@
 
 import argparse
 import functools
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
@@ -15,7 +14,10 @@ from allennlp.models.archival import load_archive
 from allennlp.training import util as training_util
 
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.runs import Cell, Config, Run, Runs, experiment_hash, overrides_from, seeded
+from elmo_plugin.analysis.cells import Cell, Config, experiment_hash, seeded
+from elmo_plugin.analysis.finished_run import Run
+from elmo_plugin.analysis.run_arguments import overrides_from
+from elmo_plugin.analysis.runs import Runs
 from elmo_plugin.analysis.tables import text_table
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.files import read_json, replacing
@@ -113,8 +115,7 @@ def _perplexity(run: Run) -> Perplexity:
 
 def measured_once(folder: Path, archive: str, config: Config) -> Perplexity:
     """The result of `measure`, kept in `folder` for the next time."""
-    digest = hashlib.blake2b(experiment_hash({**config, "measured": archive}).encode(), digest_size=8).hexdigest()
-    path = folder / f"perplexity-{digest}.json"
+    path = folder / f"perplexity-{experiment_hash({**config, 'measured': archive})}.json"
     if not path.exists():
         perplexity = measure(archive, config)
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,23 +2,16 @@
 
 import argparse
 import statistics
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Sequence
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.runs import (
-    Cell,
-    Run,
-    Runs,
-    add_run_arguments,
-    changes_from,
-    overrides_from,
-    seeded,
-    train_on,
-    train_or_raise,
-)
-from elmo_plugin.analysis.tables import text_table
+from elmo_plugin.analysis.cells import Cell, Change, seeded, train_on
+from elmo_plugin.analysis.finished_run import Run
+from elmo_plugin.analysis.run_arguments import add_run_arguments, changes_from, overrides_from
+from elmo_plugin.analysis.runs import Runs, train_or_raise
+from elmo_plugin.analysis.tables import mean_and_spread, mean_text, text_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,11 +22,6 @@ COLOURS = {BASELINE: "#7f7f7f", ELMO: "#0072b2"}
 MARKERS = {BASELINE: "s", ELMO: "o"}
 
 RunsByFraction = Mapping[float, Sequence[Run]]
-
-
-def mean_and_spread(values: Sequence[float]) -> "tuple[float, Optional[float]]":
-    """The mean, and the sample standard deviation if there is more than one value."""
-    return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
 def curve(baseline: RunsByFraction, elmo: RunsByFraction) -> Dict[str, Any]:
@@ -77,10 +65,7 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def _cell(values: Sequence[float]) -> str:
-    if not values:
-        return "-"
-    mean, spread = mean_and_spread(values)
-    return f"{mean:.4g}" if spread is None else f"{mean:.4g} +- {spread:.2g}"
+    return mean_text(values, ".4g", ".2g")
 
 
 def _difference(row: Mapping[str, Any]) -> str:
@@ -138,7 +123,7 @@ def measure(
     fractions: Sequence[float],
     seeds: Sequence[int],
     overrides: Mapping[str, Any],
-    changes: Sequence[Any] = (),
+    changes: Sequence[Change] = (),
 ) -> Dict[str, Any]:
     """Trains both configs on each fraction with each seed, unless that has been done, and gathers the results."""
     cells = {
@@ -152,14 +137,11 @@ def measure(
         for series in (BASELINE, ELMO)
         for seed in seeds
     }
-    trained = train_or_raise(runs, list(cells.values()))
-
-    def runs_of(series: str) -> Dict[float, List[Run]]:
-        return {
-            fraction: [trained[cells[series, fraction, seed].name] for seed in seeds] for fraction in sorted(fractions)
-        }
-
-    baseline, elmo = runs_of(BASELINE), runs_of(ELMO)
+    trained = train_or_raise(runs, cells)
+    baseline, elmo = (
+        {fraction: [trained[series, fraction, seed] for seed in seeds] for fraction in sorted(fractions)}
+        for series in (BASELINE, ELMO)
+    )
     largest = max(fractions)
     pairs = zip(seeds, baseline[largest], elmo[largest], strict=True)
     passing = [

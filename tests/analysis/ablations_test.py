@@ -6,7 +6,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import ablations
 from elmo_plugin.analysis.ablations import TABLES, Ablations, cell_text, rows, variant_of
-from elmo_plugin.analysis.runs import Cell
+from elmo_plugin.analysis.cells import Cell
 
 TASKS = ["coref", "ner", "snli", "squad", "srl", "sst"]
 

@@ -6,7 +6,9 @@ from typing import Any, Callable, Dict, List
 import pytest
 
 from elmo_plugin.analysis import runs as runs_module
-from elmo_plugin.analysis.runs import Cell, EpochResult, Run
+from elmo_plugin.analysis.cells import Cell
+from elmo_plugin.analysis.finished_run import EpochResult, Run
+from elmo_plugin.analysis.runs import Runs
 
 # Leaves what `allennlp train` leaves, at once. Each epoch is better than the last by a tenth; a run with ELMo starts
 # higher. While the file it is told of exists, it dies after its first epoch.
@@ -78,6 +80,11 @@ def make_cell(make_config) -> Callable[..., Cell]:
         return Cell(name, make_config(), **options)
 
     return make
+
+
+@pytest.fixture
+def runs(tmp_path, fake_training) -> Runs:
+    return Runs(tmp_path / "runs", say=lambda text: None)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from elmo_plugin.analysis.sample_efficiency import (
     ELMO,
     SampleEfficiency,
     curve,
-    mean_and_spread,
     measure,
     table,
     updates_saved,
@@ -25,11 +24,6 @@ def results(make_run):
     elmo = {0.1: [make_run(0.3), make_run(0.3)], 1.0: [make_run(0.36), make_run(0.37)]}
     passing = [{"seed": 2, **updates_saved(baseline[1.0][1], elmo[1.0][1])}]
     return {**curve(baseline, elmo), "passing": passing}
-
-
-def test_the_spread_is_that_of_a_sample():
-    assert mean_and_spread([1.0, 3.0]) == (2.0, pytest.approx(2**0.5))
-    assert mean_and_spread([1.0]) == (1.0, None)
 
 
 def test_every_fraction_seed_and_config_is_trained_once(tmp_path, fake_training, make_config):

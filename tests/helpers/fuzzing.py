@@ -38,9 +38,9 @@ from allennlp.predictors import Predictor
 
 from elmo_plugin import ElmoEmbedder
 from elmo_plugin.analysis import layer_weights, token_store, wsd_data
+from elmo_plugin.analysis.finished_run import Run, summary
 from elmo_plugin.analysis.marked_sentence import parse_marked
 from elmo_plugin.analysis.neighbours import types_of_file
-from elmo_plugin.analysis.runs import Run, summary
 from elmo_plugin.analysis.sense_averages import AveragesFile, SenseAverages
 from elmo_plugin.analysis.tagged_text import read_tagged
 from elmo_plugin.analysis.token_store import TokenStore

@@ -11,7 +11,9 @@ import tarfile
 import pytest
 import torch
 
-from elmo_plugin.analysis.runs import Runs, experiment_hash
+from elmo_plugin.analysis.cells import experiment_hash
+from elmo_plugin.analysis.finished_run import Run
+from elmo_plugin.analysis.runs import Runs
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,32 @@ def test_words_are_looked_up_in_lower_case_as_the_vectors_have_them(driver, data
     assert config["dataset_reader"]["type"] == "elmo::fraction"
     for reader in (config["dataset_reader"]["reader"], config["validation_dataset_reader"]):
         assert reader["token_indexers"]["tokens"]["lowercase_tokens"] is True
+
+
+def config_of(driver, data, setting, task):
+    return next(run.cell for run in driver.PARTS["tasks"](setting, data) if run.task == task).resolve()
+
+
+def test_characters_keep_their_case(driver, data):
+    indexers = config_of(driver, data, "quick", "ner")["dataset_reader"]["token_indexers"]
+    assert indexers["tokens"]["lowercase_tokens"] is True
+    assert "lowercase_tokens" not in indexers["token_characters"]
+
+
+def test_validation_may_be_on_a_part_and_training_on_the_whole(driver, data):
+    config = config_of(driver, data, "quick", "snli")
+    assert config["validation_dataset_reader"] == {
+        "type": "elmo::fraction",
+        "fraction": 0.1,
+        "reader": config["dataset_reader"],
+    }
+
+
+def test_readers_are_told_what_is_special_about_their_corpus(driver, data):
+    srl = config_of(driver, data, "full", "srl")
+    assert srl["dataset_reader"]["verbal_predicates_only"] is True
+    assert srl["validation_dataset_reader"]["reader"]["verbal_predicates_only"] is True
+    assert config_of(driver, data, "full", "coref")["dataset_reader"]["genre_pattern"].startswith("GUM")
 
 
 def test_arguments_narrow_what_is_trained(driver, data):
@@ -213,8 +241,6 @@ def test_sizes_are_counted_once(driver, finished, report, monkeypatch):
 
     monkeypatch.setattr(sizes.DatasetReader, "from_params", lambda *_: pytest.fail("read again"))
     run = next(iter(finished.folder.glob("ner-baseline-*")))
-    from elmo_plugin.analysis.runs import Run
-
     assert sizes.num_instances(Run.read(run), finished.folder / "sizes.json").train > 0
 
 
