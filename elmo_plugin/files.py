@@ -219,6 +219,17 @@ class replacing:
                 os.close(descriptor)
 
 
+def write_text(path: PathOrStr, text: str) -> None:
+    """Writes a file of UTF-8 text, which appears when it is complete."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: PathOrStr, content: Any) -> None:
+    """Writes a JSON file to be read by people too, which appears when it is complete."""
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
 def remove_leftovers(path: PathOrStr) -> None:
     """Removes what killed processes left of `replacing(path)`, for whoever knows that nobody else is writing it."""
     for leftover in Path(path).parent.glob(f".{Path(path).name}.*.tmp"):

@@ -12,7 +12,7 @@ from elmo_plugin.analysis.runs import Runs
 from elmo_plugin.analysis.sample_efficiency import BASELINE, ELMO, updates_saved
 from elmo_plugin.analysis.tables import mean_and_spread, mean_text
 from elmo_plugin.bilm.pretrained import PRETRAINED
-from elmo_plugin.files import replacing
+from elmo_plugin.files import write_text
 from results import plan, probes
 from results.sizes import num_instances
 from results.tasks import TASKS, budget_of, data_folder
@@ -40,8 +40,7 @@ def write(path: Path, setting: str, runs: Runs) -> None:
     to `results/plots` beside it.
     """
     sections = Report(setting, runs, path.parent).sections()
-    with replacing(path) as temporary:
-        temporary.write_text("\n\n".join(section for section in sections if section) + "\n", encoding="utf-8")
+    write_text(path, "\n\n".join(section for section in sections if section) + "\n")
     print(f"wrote {path}")
 
 

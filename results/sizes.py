@@ -1,7 +1,6 @@
 """How many instances a training and its validation have, counted once for each reader and file."""
 
 import copy
-import json
 from pathlib import Path
 from typing import Any, Dict, NamedTuple
 
@@ -10,7 +9,7 @@ from allennlp.data import DatasetReader
 
 from elmo_plugin.analysis.cells import experiment_hash
 from elmo_plugin.analysis.finished_run import Run
-from elmo_plugin.files import replacing
+from elmo_plugin.files import read_json, write_json
 
 
 class Sizes(NamedTuple):
@@ -30,10 +29,9 @@ def num_instances(run: Run, cache: Path) -> Sizes:
 
 def _count(reader: Dict[str, Any], path: str, cache: Path) -> int:
     key = experiment_hash({"reader": reader, "path": path})
-    counts = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
+    counts = read_json(cache, "remove it to count again") if cache.exists() else {}
     if key not in counts:
         instances = DatasetReader.from_params(Params(copy.deepcopy(reader))).read(path)
         counts[key] = sum(1 for _ in instances)
-        with replacing(cache) as temporary:
-            temporary.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
+        write_json(cache, counts)
     return counts[key]

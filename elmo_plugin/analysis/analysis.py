@@ -9,7 +9,7 @@ from allennlp.common import Registrable
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.embedding import ElmoEmbedder
-from elmo_plugin.files import PathOrStr, replacing
+from elmo_plugin.files import PathOrStr, replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,10 +30,8 @@ class Report(NamedTuple):
         """Writes name.json, name.txt and name.png into `folder`; each appears when it is complete."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / f"{name}.json") as temporary:
-            temporary.write_text(json.dumps(self.results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        with replacing(folder / f"{name}.txt") as temporary:
-            temporary.write_text(self.table.rstrip("\n") + "\n", encoding="utf-8")
+        write_text(folder / f"{name}.json", json.dumps(self.results, indent=2, ensure_ascii=False) + "\n")
+        write_text(folder / f"{name}.txt", self.table.rstrip("\n") + "\n")
         if with_plot and self.draw is not None:
             write_plot(self.draw, folder / f"{name}.png")
 
@@ -54,6 +52,14 @@ class Analysis(Registrable):
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
         """Does the work. `open_embedder()` loads the biLM that the flags name; call it once the data is checked."""
         raise NotImplementedError
+
+
+def require_one_or_more(arguments: argparse.Namespace, *names: str) -> None:
+    """Refuses flags below 1; one that isn't given is fine."""
+    for name in names:
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise ConfigurationError(f"--{name.replace('_', '-')} must be 1 or more, not {value}")
 
 
 def require_plots() -> None:

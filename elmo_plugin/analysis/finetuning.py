@@ -20,7 +20,7 @@ from elmo_plugin.analysis.run_arguments import overrides_from
 from elmo_plugin.analysis.runs import Runs
 from elmo_plugin.analysis.tables import text_table
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
-from elmo_plugin.files import read_json, replacing
+from elmo_plugin.files import read_json, write_json
 from elmo_plugin.settings import value_of
 
 if TYPE_CHECKING:
@@ -119,8 +119,7 @@ def measured_once(folder: Path, archive: str, config: Config) -> Perplexity:
     if not path.exists():
         perplexity = measure(archive, config)
         folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(perplexity._asdict()) + "\n", encoding="utf-8")
+        write_json(path, perplexity._asdict())
     return Perplexity(**read_json(path, "remove it to measure again"))
 
 

@@ -1,8 +1,13 @@
 """Sentences in which one word is marked: `They sat on the [bank] of the river .`"""
 
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Sequence
 
+import numpy
 from allennlp.common.checks import ConfigurationError
+
+from elmo_plugin.embedding import ElmoEmbedder
+
+TINY = 1e-12  # instead of a norm of zero
 
 
 class MarkedSentence(NamedTuple):
@@ -36,3 +41,14 @@ def parse_marked(text: str, where: str = "") -> MarkedSentence:
     (place,) = marked
     tokens[place] = tokens[place][1:-1]
     return MarkedSentence(tokens, place)
+
+
+def marked_vectors(embedder: ElmoEmbedder, sentences: Sequence[MarkedSentence], batch_size: int = 64) -> numpy.ndarray:
+    """The vectors of the marked words, (num_layers, num_sentences, dim)."""
+    layers = embedder.embed_sentences((sentence.tokens for sentence in sentences), batch_size)
+    return numpy.stack([found[:, sentence.place] for found, sentence in zip(layers, sentences, strict=True)], axis=1)
+
+
+def unit_vectors(vectors: numpy.ndarray) -> numpy.ndarray:
+    """The same vectors at length 1, so that products of them are cosines; zeros stay zeros."""
+    return vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=-1, keepdims=True), TINY)

@@ -17,19 +17,19 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import token_store
-from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.marked_sentence import MarkedSentence, parse_marked
+from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report, require_one_or_more
+from elmo_plugin.analysis.marked_sentence import TINY, MarkedSentence, marked_vectors, parse_marked, unit_vectors
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.analysis.wsd_data import read_sentences
 from elmo_plugin.embedding import ElmoEmbedder
-from elmo_plugin.files import numbered_lines, read_lines
+from elmo_plugin.files import read_lines
+from elmo_plugin.text.vectors_file import read_vectors
 from elmo_plugin.training.corpus import find_shards
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TYPES_PER_BLOCK = 8192
-_TINY = 1e-12
 
 
 class TokenNeighbour(NamedTuple):
@@ -68,6 +68,20 @@ def build_index(
     return token_store.build(folder, embedder, corpus_sentences(paths), source, [layer], dtype, batch_size)
 
 
+def neighbours_of(
+    embedder: ElmoEmbedder,
+    store: TokenStore,
+    queries: Sequence[MarkedSentence],
+    num_neighbours: int,
+    same_word: bool = False,
+    batch_size: int = 64,
+) -> List[List[TokenNeighbour]]:
+    """For each query the sentences of the index that hold the nearest tokens, at the layer that the index has."""
+    (layer,) = store.layers
+    vectors = marked_vectors(embedder, queries, batch_size)[layer]
+    return nearest_tokens(store, vectors, candidate_mask(store, queries, same_word), num_neighbours)
+
+
 def candidate_mask(store: TokenStore, queries: Sequence[MarkedSentence], same_word: bool = False) -> numpy.ndarray:
     """Which tokens may be an answer, (num_queries, num_tokens): none of the query's own sentence, if the corpus has it;
     with `same_word` only those that are the query's word, in upper or lower case.
@@ -92,7 +106,7 @@ def nearest_tokens(
     A sentence counts once, with its nearest token.
     """
     (layer,) = store.layers
-    unit = vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=-1, keepdims=True), _TINY)
+    unit = unit_vectors(vectors)
     best: List[List[Tuple[float, int]]] = [[] for _ in vectors]
     with Tqdm.tqdm(total=store.num_sentences, desc="searching", unit=" sentences") as bar:
         for block in store.blocks(layer):
@@ -111,7 +125,8 @@ def nearest_tokens(
 
 
 def _cosines(unit: numpy.ndarray, vectors: numpy.ndarray) -> numpy.ndarray:
-    return (unit @ vectors.T) / numpy.maximum(numpy.linalg.norm(vectors, axis=-1), _TINY)
+    # Dividing the products takes less than dividing the vectors, of which there are many.
+    return (unit @ vectors.T) / numpy.maximum(numpy.linalg.norm(vectors, axis=-1), TINY)
 
 
 def _merge(
@@ -131,42 +146,21 @@ def _neighbour(store: TokenStore, unit: numpy.ndarray, may_answer: numpy.ndarray
 
 
 def types_of_file(path: str, words: Sequence[str], num_neighbours: int) -> Dict[str, List[TypeNeighbour]]:
-    """The nearest words to each of `words` in a text file of word vectors, with lines `word number number ...`.
+    """The nearest words to each of `words` in a file of word vectors.
 
     A word that the file lacks is looked for in lower case; one that it lacks altogether has no neighbours. The file is
     read twice, a block at a time: first only for the vectors of `words`.
     """
     spellings = {spelling for word in words for spelling in (word, word.lower())}
-    own = {word: vector for word, vector in _file_vectors(path, only=spellings)}
+    own = {word: vector for word, vector in _file_vectors(path) if word in spellings}
     found = {word: own.get(word, own.get(word.lower())) for word in words}
     known = {word: vector for word, vector in found.items() if vector is not None}
     vectors = Tqdm.tqdm(_file_vectors(path), desc="searching the word vectors", unit=" words") if known else ()
     return {word: [] for word in words} | _nearest_types(known, vectors, num_neighbours)
 
 
-def _file_vectors(path: str, only: Optional[Iterable[str]] = None) -> Iterator[Tuple[str, numpy.ndarray]]:
-    dim = None
-    wanted = None if only is None else set(only)
-    for number, line in numbered_lines(path):
-        if wanted is not None and dim is not None and line.partition(" ")[0] not in wanted:
-            continue
-        # The last `dim` fields are the numbers: in some of GloVe's files a word may contain blanks.
-        word, *numbers = line.rstrip().rsplit(" ", -1 if dim is None else dim)
-        try:
-            vector = numpy.array(numbers, dtype=numpy.float32)
-        except ValueError as error:
-            raise ConfigurationError(f"{path}:{number}: this isn't a word and its vector, but {line[:60]!r}") from error
-        if number == 1 and len(vector) == 1:
-            continue  # word2vec's first line: how many words, how many dimensions
-        dim = dim or len(vector)
-        if len(vector) != dim:
-            raise ConfigurationError(
-                f"{path}:{number}: the vector of {word!r} has {len(vector)} numbers; those before it have {dim}"
-            )
-        if wanted is None or word in wanted:
-            yield word, vector
-    if dim is None:
-        raise ConfigurationError(f"{path}: this file has no word vectors")
+def _file_vectors(path: str) -> Iterator[Tuple[str, numpy.ndarray]]:
+    return (pair for block in read_vectors(path) for pair in zip(block.words, block.vectors, strict=True))
 
 
 def types_of_bilm(
@@ -196,7 +190,7 @@ def _nearest_types(
         matrix = numpy.stack([vector for _, vector in block])
         spelling = numpy.array([word.lower() for word, _ in block], dtype=object)
         for word, query in queries.items():
-            cosines = _cosines((query / max(float(numpy.linalg.norm(query)), _TINY))[None], matrix)[0]
+            cosines = _cosines(unit_vectors(query)[None], matrix)[0]
             others = numpy.flatnonzero(spelling != word.lower())
             order = others[numpy.argsort(-cosines[others], kind="stable")[:num_neighbours]]
             found = [TypeNeighbour(float(cosines[index]), block[index][0]) for index in order]
@@ -243,9 +237,7 @@ class Neighbours(Analysis):
         parser.add_argument("--num-types", type=int, default=10, metavar="N", help="words to show for a query")
 
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
-        for flag, value in (("--num-tokens", arguments.num_tokens), ("--num-types", arguments.num_types)):
-            if value < 1:
-                raise ConfigurationError(f"{flag} must be 1 or more, not {value}")
+        require_one_or_more(arguments, "num_tokens", "num_types")
         queries = [parse_marked(text, "--queries") for text in arguments.queries]
         words = sorted({query.word for query in queries})
         types = arguments.word_vectors and types_of_file(arguments.word_vectors, words, arguments.num_types)
@@ -261,13 +253,11 @@ class Neighbours(Analysis):
             types = types_of_bilm(
                 embedder, store.sentences(), words, arguments.num_types, batch_size=arguments.batch_size
             )
-        (layer,) = store.layers
-        layers = embedder.embed_sentences((query.tokens for query in queries), arguments.batch_size)
-        vectors = numpy.stack([vectors[layer, query.place] for vectors, query in zip(layers, queries, strict=True)])
-        may_answer = candidate_mask(store, queries, arguments.same_word)
-        tokens = nearest_tokens(store, vectors, may_answer, arguments.num_tokens)
+        tokens = neighbours_of(
+            embedder, store, queries, arguments.num_tokens, arguments.same_word, arguments.batch_size
+        )
         answers = [Answer(query, types[query.word], near) for query, near in zip(queries, tokens, strict=True)]
-        return report(answers, layer, "word vectors" if arguments.word_vectors else "biLM, token layer")
+        return report(answers, store.layers[0], "word vectors" if arguments.word_vectors else "biLM, token layer")
 
 
 def check_index(store: TokenStore, embedder: ElmoEmbedder, layer: Optional[int] = None) -> None:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, ContextManager, Dict, Iterator, List, NamedTup
 import numpy
 import torch
 from allennlp.common import Tqdm
-from allennlp.common.checks import ConfigurationError
 from allennlp.nn.util import move_to_device
 from torch.nn import functional
 
 from elmo_plugin.analysis import token_store
-from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
+from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report, require_one_or_more
 from elmo_plugin.analysis.tables import layer_name, percent, text_table
 from elmo_plugin.analysis.tagged_text import COLUMNS, FORMATS, TaggedSentence, majority_tags, read_tagged, tagged_files
 from elmo_plugin.analysis.token_store import TokenStore
@@ -241,9 +240,7 @@ class PartsOfSpeech(Analysis):
         )
 
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
-        for flag, value in (("--limit", arguments.limit), ("--epochs", arguments.epochs)):
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{flag} must be 1 or more, not {value}")
+        require_one_or_more(arguments, "limit", "epochs")
         train = TaggedCorpus(arguments.train, arguments.format, arguments.column, arguments.limit, arguments.encoding)
         test = TaggedCorpus(arguments.test, arguments.format, arguments.column, encoding=arguments.encoding)
         for corpus in (train, test):

@@ -11,7 +11,6 @@ to a config, to a data file or to the biLM gets a new folder.
 """
 
 import fcntl
-import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.cells import Cell, Config, experiment_hash
 from elmo_plugin.analysis.finished_run import EXPERIMENT_FILE, RESULT_FILE, RUN_FOLDER, Run, epoch_files, summary
-from elmo_plugin.files import PathOrStr, replacing
+from elmo_plugin.files import PathOrStr, write_json
 
 LOG_FILE = "log.txt"
 NUM_LOG_LINES_SHOWN = 15
@@ -105,7 +104,7 @@ class Runs:
         return others[0] if others else self.folder / f"{name}-{digest}"
 
     def _train(self, cell: Cell, config: Config, folder: Path, lock: int) -> None:
-        (folder / EXPERIMENT_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / EXPERIMENT_FILE, config)
         run_folder = folder / RUN_FOLDER
         # Before its first checkpoint a run has nothing to recover from.
         is_started = any(run_folder.glob("training_state_e*.th"))
@@ -133,8 +132,7 @@ class Runs:
             "overrides": dict(cell.overrides),
             "updates_per_epoch": _updates_per_epoch(config, folder / RUN_FOLDER),
         }
-        with replacing(folder / RESULT_FILE) as temporary:
-            temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / RESULT_FILE, result)
         for pattern in ("model_state_e*.th", "training_state_e*.th", "best.th"):  # the archive has the best weights
             for path in (folder / RUN_FOLDER).glob(pattern):
                 path.unlink()

@@ -8,7 +8,7 @@ import numpy
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
-from elmo_plugin.analysis.marked_sentence import MarkedSentence, parse_marked
+from elmo_plugin.analysis.marked_sentence import MarkedSentence, marked_vectors, parse_marked, unit_vectors
 from elmo_plugin.analysis.tables import layer_name, text_table
 from elmo_plugin.embedding import ElmoEmbedder
 from elmo_plugin.files import numbered_lines
@@ -21,10 +21,8 @@ _MAX_SENTENCES = 40
 
 def similarities(embedder: ElmoEmbedder, sentences: Sequence[MarkedSentence], batch_size: int = 64) -> numpy.ndarray:
     """The cosines between the marked words, (num_layers, num_sentences, num_sentences)."""
-    layers = embedder.embed_sentences((sentence.tokens for sentence in sentences), batch_size)
     # Shape: (num_layers, num_sentences, dim)
-    vectors = numpy.stack([found[:, sentence.place] for found, sentence in zip(layers, sentences, strict=True)], axis=1)
-    unit = vectors / numpy.maximum(numpy.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    unit = unit_vectors(marked_vectors(embedder, sentences, batch_size))
     return unit @ unit.transpose(0, 2, 1)
 
 

@@ -13,7 +13,6 @@ of layers.
 """
 
 import hashlib
-import json
 import os
 from contextlib import ExitStack
 from itertools import islice
@@ -25,7 +24,7 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.embedding import ElmoEmbedder
-from elmo_plugin.files import PathOrStr, read_json, remove_leftovers, replacing
+from elmo_plugin.files import PathOrStr, read_json, remove_leftovers, write_json
 from elmo_plugin.progress import LOCK_NAME, Record, only_process
 
 VECTORS, SENTENCES, LENGTHS = "vectors.bin", "sentences.txt", "lengths.bin"
@@ -219,8 +218,7 @@ def _write(
     if not len(lengths):
         raise ConfigurationError(f"there are no sentences to index in {folder}")
     sizes = {"num_tokens": int(lengths.sum(dtype=numpy.int64)), "dim": embedder.dim}
-    with replacing(folder / STORE) as temporary:
-        temporary.write_text(json.dumps({"identity": identity, **sizes}, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / STORE, {"identity": identity, **sizes})
     record.path.unlink()
 
 

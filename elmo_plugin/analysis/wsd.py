@@ -17,7 +17,7 @@ from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis import token_store
-from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report
+from elmo_plugin.analysis.analysis import Analysis, OpenEmbedder, Report, require_one_or_more
 from elmo_plugin.analysis.sense_averages import AveragesFile, SenseAverages
 from elmo_plugin.analysis.tables import layer_name, percent, text_table
 from elmo_plugin.analysis.wsd_data import (
@@ -217,8 +217,7 @@ class WordSenses(Analysis):
     def run(self, arguments: argparse.Namespace, open_embedder: OpenEmbedder) -> Report:
         if arguments.train is None and not arguments.first_sense_only:
             raise ConfigurationError("--train is missing; --first-sense-only scores the baseline without it")
-        if arguments.limit is not None and arguments.limit < 1:
-            raise ConfigurationError(f"--limit must be 1 or more, not {arguments.limit}")
+        require_one_or_more(arguments, "limit")
         test_sets = [read_evaluation_set(path) for path in arguments.test]
         if len({test.name for test in test_sets}) < len(test_sets):
             raise ConfigurationError(f"--test names a set twice: {', '.join(test.name for test in test_sets)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.analysis.analysis import Analysis, require_plots
+from elmo_plugin.analysis.analysis import Analysis, require_one_or_more, require_plots
 from elmo_plugin.commands.arguments import add_bilm_arguments, add_cove_arguments, one_line_errors, open_embedder
 
 
@@ -55,12 +55,12 @@ def _add_analysis(parsers: argparse._SubParsersAction, name: str) -> None:
 @one_line_errors
 def analyze(arguments: argparse.Namespace) -> None:
     """Runs the analysis that the command line names, writes its report and prints its table."""
-    if getattr(arguments, "batch_size", 1) < 1:
-        raise ConfigurationError(f"--batch-size must be 1 or more, not {arguments.batch_size}")
+    analysis: Analysis = Analysis.by_name(arguments.analysis)()
+    if analysis.uses_bilm:
+        require_one_or_more(arguments, "batch_size")
     _check_output(Path(arguments.output))
     if not arguments.no_plot:
         require_plots()
-    analysis: Analysis = Analysis.by_name(arguments.analysis)()
     report = analysis.run(arguments, functools.partial(open_embedder, arguments))
     # Printed first, so that a full disk doesn't cost hours of work.
     print(report.table.rstrip("\n"))

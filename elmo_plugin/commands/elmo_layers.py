@@ -1,7 +1,6 @@
 """`allennlp elmo-layers`: the layer weights that tasks have learnt."""
 
 import argparse
-import json
 from pathlib import Path
 
 from allennlp.commands.subcommand import Subcommand
@@ -10,7 +9,7 @@ from allennlp.common.checks import ConfigurationError
 from elmo_plugin.analysis import layer_weights
 from elmo_plugin.analysis.analysis import require_plots, write_plot
 from elmo_plugin.commands.arguments import one_line_errors
-from elmo_plugin.files import replacing
+from elmo_plugin.files import write_json
 
 
 @Subcommand.register("elmo-layers")
@@ -56,7 +55,6 @@ def show_layers(arguments: argparse.Namespace) -> None:
     print(report.table)
     if arguments.output:
         Path(arguments.output).parent.mkdir(parents=True, exist_ok=True)
-        with replacing(arguments.output) as temporary:
-            temporary.write_text(json.dumps(report.results, indent=2) + "\n", encoding="utf-8")
+        write_json(arguments.output, report.results)
     if arguments.plot and report.draw is not None:
         write_plot(report.draw, arguments.plot)

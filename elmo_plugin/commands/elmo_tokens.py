@@ -6,6 +6,7 @@ from typing import Dict, List
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.analysis.analysis import require_one_or_more
 from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
 from elmo_plugin.commands.lines import name_of, stripped_lines
 from elmo_plugin.embedding.token_vectors import check_output_name, write_token_vectors
@@ -37,8 +38,7 @@ class ElmoTokens(Subcommand):
 
 def write_tokens(arguments: argparse.Namespace) -> None:
     """Runs the command."""
-    if arguments.batch_size < 1:
-        raise ConfigurationError(f"the batch size has to be at least 1, got {arguments.batch_size}")
+    require_one_or_more(arguments, "batch_size")
     for output_file in arguments.output_file:
         check_output_name(output_file)
     words = _read_words(arguments.vocabulary_file)

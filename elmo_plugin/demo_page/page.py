@@ -17,7 +17,8 @@ from allennlp.common.checks import ConfigurationError
 from fastapi import FastAPI
 from nicegui import run, ui
 
-from elmo_plugin.analysis.neighbours import TokenNeighbour
+from elmo_plugin.analysis.neighbours import TokenNeighbour, neighbours_of
+from elmo_plugin.analysis.similarity import similarities
 from elmo_plugin.demo_page import Shown, language_model, words
 from elmo_plugin.demo_page.drawing import (
     draw,
@@ -47,6 +48,8 @@ LANGUAGE_EXAMPLES = [
     "She was born in Germany and studied at the university.",
     "The cat sat on the parliament.",
 ]
+
+NUM_NEIGHBOURS = 5
 
 _WRONG_INPUT = (TextError, ConfigurationError, ValueError)
 # Computing uses all cores anyway, so visitors take turns.
@@ -189,8 +192,9 @@ class _WordsTab(_Tab):
         return words.occurrences(self._sentences, self._picks)
 
     def _compute(self, chosen: Any) -> Any:
-        near = words.neighbours(self._shown.embedder, self._shown.store, chosen) if self._shown.store else []
-        return chosen, words.compare(self._shown.embedder, chosen), near
+        embedder, store = self._shown.embedder, self._shown.store
+        near = neighbours_of(embedder, store, chosen, NUM_NEIGHBOURS) if store else []
+        return chosen, similarities(embedder, chosen), near
 
     def _draw(self, result: Any) -> None:
         chosen, cosines, near = result

@@ -1,16 +1,10 @@
-"""Words in context: how similar a biLM finds the words that a visitor has picked, and what is near them in a corpus."""
+"""Words in context: the sentences that a visitor has typed, and the words picked in them."""
 
 from collections import Counter
 from typing import Iterable, List, NamedTuple, Sequence
 
-import numpy
-
 from elmo_plugin.analysis.marked_sentence import MarkedSentence
-from elmo_plugin.analysis.neighbours import TokenNeighbour, candidate_mask, nearest_tokens
-from elmo_plugin.analysis.similarity import similarities
-from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.demo_page.texts import MAX_CHARACTERS, TextError, check_text, words_of
-from elmo_plugin.embedding import ElmoEmbedder
 
 MAX_OCCURRENCES = 12
 
@@ -49,18 +43,3 @@ def occurrences(sentences: Sequence[List[str]], picks: Iterable[Pick]) -> List[M
     if not 2 <= len(chosen) <= MAX_OCCURRENCES:
         raise TextError(f"Pick 2 to {MAX_OCCURRENCES} words to compare; {len(chosen)} are picked.")
     return chosen
-
-
-def compare(embedder: ElmoEmbedder, chosen: Sequence[MarkedSentence]) -> numpy.ndarray:
-    """The cosines between the words at each layer, (num_layers, num_words, num_words)."""
-    return similarities(embedder, chosen)
-
-
-def neighbours(
-    embedder: ElmoEmbedder, store: TokenStore, chosen: Sequence[MarkedSentence], num_neighbours: int = 5
-) -> List[List[TokenNeighbour]]:
-    """For each word the sentences of the index that hold the nearest tokens, at the layer that the index has."""
-    (layer,) = store.layers
-    embedded = embedder.embed_sentences(sentence.tokens for sentence in chosen)
-    vectors = numpy.stack([layers[layer, sentence.place] for layers, sentence in zip(embedded, chosen, strict=True)])
-    return nearest_tokens(store, vectors, candidate_mask(store, chosen), num_neighbours)

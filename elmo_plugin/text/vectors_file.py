@@ -9,7 +9,7 @@ import itertools
 import os
 import zipfile
 from contextlib import contextmanager
-from typing import Iterator, List, NamedTuple, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy
 from allennlp.common.checks import ConfigurationError
@@ -31,8 +31,9 @@ class Vectors(NamedTuple):
     vectors: numpy.ndarray  # (num_words, dim), float32
 
 
-def read_vectors(path: str, dim: int) -> Iterator[Vectors]:
-    """All vectors of a file, some thousand at a time. `dim` is the number of dimensions that it has to have.
+def read_vectors(path: str, dim: Optional[int] = None) -> Iterator[Vectors]:
+    """All vectors of a file, some thousand at a time. `dim` is the number of dimensions that it has to have; without
+    it, that of the first vector.
 
     A word may hold spaces. A first line of two counts, as word2vec and fastText write it, is skipped. Anything but a
     word and `dim` numbers raises ConfigurationError, naming the line.
@@ -45,7 +46,10 @@ def read_vectors(path: str, dim: int) -> Iterator[Vectors]:
             lines = itertools.chain([first], lines)
         block = list(itertools.islice(lines, _LINES_PER_BLOCK))
         if not block:
-            raise ConfigurationError(f"{path} holds no word vectors; expected lines of a word and {dim} numbers")
+            raise ConfigurationError(
+                f"{path} holds no word vectors; expected lines of a word and {dim or 'its'} numbers"
+            )
+        dim = dim or max(1, len(_fields(block[0][1])) - 1)
         while block:
             yield _parse(block, path, dim)
             block = list(itertools.islice(lines, _LINES_PER_BLOCK))
@@ -80,12 +84,12 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
         raise ConfigurationError(f"{outer}: the zip file can't be unpacked ({error}); fetch it again") from error
 
 
-def _is_header(line: str, path: str, dim: int) -> bool:
+def _is_header(line: str, path: str, dim: Optional[int]) -> bool:
     """Whether this is word2vec's first line: how many words and how many dimensions."""
     fields = line.split(" ")
     if dim == 1 or len(fields) != 2 or not all(field.isdecimal() and len(field) < 10 for field in fields):
         return False
-    if int(fields[1]) != dim:
+    if dim is not None and int(fields[1]) != dim:
         raise ConfigurationError(
             f"{path}, line 1: the vectors have {fields[1]} dimensions, but the embedding_dim is {dim}; set it "
             "(ELMO_WORD_VECTORS_DIM) to what the file has"
@@ -111,7 +115,7 @@ def _split(line: _Line, path: str, dim: int) -> Tuple[str, str]:
     word, _, numbers = line[1].partition(" ")
     if numbers.count(" ") == dim - 1:
         return word, numbers
-    fields = [field for field in line[1].replace("\t", " ").split(" ") if field]
+    fields = _fields(line[1])
     # The words of GloVe that hold spaces are like '. . .' and 'at name@domain.com': a number would be a dimension.
     if len(fields) <= dim or any(_is_number(field) for field in fields[1:-dim]):
         raise ConfigurationError(
@@ -119,6 +123,10 @@ def _split(line: _Line, path: str, dim: int) -> Tuple[str, str]:
             "set the embedding_dim (ELMO_WORD_VECTORS_DIM) to what the file has, or correct the line"
         )
     return " ".join(fields[:-dim]), " ".join(fields[-dim:])
+
+
+def _fields(line: str) -> List[str]:
+    return [field for field in line.replace("\t", " ").split(" ") if field]
 
 
 def _check_numbers(numbers: str, place: str) -> None:

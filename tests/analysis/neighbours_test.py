@@ -37,11 +37,7 @@ def store(tmp_path, embedder, corpus):
 
 
 def search(store, embedder, text, num_neighbours, same_word=False):
-    query = parse_marked(text)
-    (layer,) = store.layers
-    vectors = embedder.embed_sentence(query.tokens)[layer, [query.place]]
-    mask = neighbours.candidate_mask(store, [query], same_word)
-    (found,) = neighbours.nearest_tokens(store, vectors, mask, num_neighbours)
+    (found,) = neighbours.neighbours_of(embedder, store, [parse_marked(text)], num_neighbours, same_word)
     return found
 
 
@@ -69,8 +65,7 @@ def test_the_search_is_exact_whatever_the_blocks(store, embedder, monkeypatch, b
 
 def test_several_queries_are_answered_each_by_its_own(store, embedder):
     queries = [parse_marked(QUERY), parse_marked("A [river] .")]
-    vectors = numpy.stack([embedder.embed_sentence(query.tokens)[2, query.place] for query in queries])
-    both = neighbours.nearest_tokens(store, vectors, neighbours.candidate_mask(store, queries), 3)
+    both = neighbours.neighbours_of(embedder, store, queries, 3)
     assert both == [search(store, embedder, QUERY, 3), search(store, embedder, "A [river] .", 3)]
 
 
@@ -144,9 +139,9 @@ def test_a_word_may_have_blanks_inside(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a 1 0\nb 1\n", r"v.txt:2: the vector of 'b' has 1 numbers; those before it have 2"),
-        ("a 1 0\nb one two\n", r"v.txt:2: this isn't a word and its vector"),
-        ("", r"v.txt: this file has no word vectors"),
+        ("a 1 0\nb 1\n", r"v.txt, line 2: expected a word and 2 numbers, got 1 after 'b'"),
+        ("a 1 0\nb one two\n", r"v.txt, line 2: 'one' isn't a number"),
+        ("", r"v.txt holds no word vectors; expected lines of a word and its numbers"),
     ],
 )
 def test_a_bad_file_of_vectors_is_named(tmp_path, text, message):

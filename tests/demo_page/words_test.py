@@ -1,17 +1,9 @@
-import numpy
 import pytest
 
 from elmo_plugin.analysis.marked_sentence import MarkedSentence
-from elmo_plugin.analysis.neighbours import build_index
 from elmo_plugin.demo_page import words
 from elmo_plugin.demo_page.texts import TextError
 from elmo_plugin.demo_page.words import Pick
-from elmo_plugin.embedding import ElmoEmbedder
-
-
-@pytest.fixture
-def embedder(bilm_files):
-    return ElmoEmbedder(*bilm_files)
 
 
 def test_each_line_is_a_sentence_and_blank_ones_are_passed_over():
@@ -37,18 +29,3 @@ def test_picked_words_come_in_the_order_of_the_text():
 def test_a_comparison_needs_at_least_two_words_and_not_too_many(num_picks):
     with pytest.raises(TextError, match=f"Pick 2 to {words.MAX_OCCURRENCES} words to compare; {num_picks} are picked"):
         words.occurrences([["a"] * 20], {Pick(0, place) for place in range(num_picks)})
-
-
-def test_a_word_is_like_itself_without_context_and_less_so_with_it(embedder):
-    cosines = words.compare(embedder, [MarkedSentence(["a", "bank"], 1), MarkedSentence(["bank", "of", "it"], 0)])
-    assert cosines.shape == (3, 2, 2)
-    numpy.testing.assert_allclose(cosines[0], 1.0, atol=1e-5)
-    assert cosines[1, 0, 1] < 0.999 and cosines[2, 0, 1] < 0.999
-
-
-def test_neighbours_come_from_the_index_at_its_layer(embedder, tmp_path):
-    (tmp_path / "text.txt").write_text("the old bank of it\nthe bank is here\nno such word\n")
-    store = build_index(str(tmp_path / "index"), embedder, str(tmp_path / "text.txt"))
-    ((first, second),) = words.neighbours(embedder, store, [MarkedSentence(["the", "bank", "is", "near"], 1)], 2)
-    assert first.sentence == MarkedSentence(["the", "bank", "is", "here"], 1)
-    assert 1.0 >= first.cosine >= second.cosine
