@@ -9,7 +9,6 @@ import argparse
 import ctypes
 import gc
 import json
-import os
 import platform
 import random
 import tempfile
@@ -22,6 +21,7 @@ from typing import Any, Dict, List
 import torch
 from allennlp.common import Tqdm
 from embedding import PAPER, SMALL, Sentence, invented_text
+from streaming_memory import resident_megabytes
 
 from elmo_plugin import ElmoEmbedder
 from elmo_plugin.bilm import BiLm, checkpoint
@@ -47,11 +47,6 @@ class PeakMemory:
     def __exit__(self, *exception) -> None:
         self._over.set()
         self._thread.join()
-
-
-def resident_megabytes() -> float:
-    num_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return num_pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def give_memory_back() -> None:

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "tasks": {"archives", "text"},
     "archives": {"bilm"},
     "compat": {"archives", "settings"},
-    "analysis": {"archives", "bilm", "embedding", "settings", "training"},
+    "analysis": {"archives", "bilm", "embedding", "settings", "text", "training"},
     "integrations": {"bilm", "embedding"},
     "demo_page": {"analysis", "bilm", "embedding", "tasks", "text", "training"},
     "commands": {"analysis", "bilm", "cove", "demo_page", "elmo", "embedding", "tasks"},

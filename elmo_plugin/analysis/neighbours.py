@@ -105,11 +105,10 @@ def nearest_tokens(
 
     A sentence counts once, with its nearest token.
     """
-    (layer,) = store.layers
     unit = unit_vectors(vectors)
     best: List[List[Tuple[float, int]]] = [[] for _ in vectors]
     with Tqdm.tqdm(total=store.num_sentences, desc="searching", unit=" sentences") as bar:
-        for block in store.blocks(layer):
+        for block in store.blocks():
             start = store.offsets[block.first_sentence]
             cosines = _cosines(unit, block.vectors[:, 0])
             cosines[~may_answer[:, start : start + len(block.vectors)]] = -numpy.inf

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import torch
 from allennlp.common import Tqdm
@@ -48,9 +48,8 @@ class Runs:
     is finished, `result.json`. Checkpoints are removed then: the archive has the best weights.
     """
 
-    def __init__(self, folder: PathOrStr, say: Callable[[str], None] = print) -> None:
+    def __init__(self, folder: PathOrStr) -> None:
         self.folder = Path(folder)
-        self._say = say
 
     def find(self, cell: Cell) -> Optional[Run]:
         """The finished run of a cell, whatever name it was trained under."""
@@ -85,15 +84,15 @@ class Runs:
             for cell in waiting:
                 try:
                     runs[cell.name] = self.train(cell)
-                    self._say(f"{cell.name}: {summary(runs[cell.name])}")
+                    print(f"{cell.name}: {summary(runs[cell.name])}")
                 except Busy:
                     busy.append(cell)
                 except ConfigurationError as error:
                     failures[cell.name] = str(error)
-                    self._say(f"{cell.name}: failed. {error}")
+                    print(f"{cell.name}: failed. {error}")
             if len(busy) == len(waiting):
                 names = ", ".join(cell.name for cell in busy)
-                self._say(f"left to other processes, which are training them: {names}")
+                print(f"left to other processes, which are training them: {names}")
                 failures.update({cell.name: "another process is training it" for cell in busy})
                 break
             waiting = busy
@@ -109,7 +108,7 @@ class Runs:
         # Before its first checkpoint a run has nothing to recover from.
         is_started = any(run_folder.glob("training_state_e*.th"))
         command = training_command(folder / EXPERIMENT_FILE, run_folder, recover=is_started)
-        self._say(f"{cell.name}: {'resuming' if is_started else 'training'}; its log is {folder / LOG_FILE}")
+        print(f"{cell.name}: {'resuming' if is_started else 'training'}; its log is {folder / LOG_FILE}")
         with open(folder / LOG_FILE, "a", encoding="utf-8") as log:
             print(f"$ {' '.join(command)}", file=log, flush=True)
             # The child holds the lock too, so that no second training is started if this process is killed.

@@ -23,9 +23,9 @@ class SenseAverages:
         self._row_of = {
             (lemma, self._keys[row]): row for lemma, rows in self._rows.items() for row in range(rows.start, rows.stop)
         }
-        self._counts = numpy.zeros(len(self._keys), dtype=numpy.int64)
+        # A sum points in its mean's direction, which is all that a cosine asks for.
         # Shape: (num_layers, num_senses, dim), once the first vector says how many and how wide
-        self._sums: Optional[numpy.ndarray] = None
+        self.sums: Optional[numpy.ndarray] = None
 
     def __contains__(self, lemma: Lemma) -> bool:
         return lemma in self._rows
@@ -35,30 +35,20 @@ class SenseAverages:
 
     def add(self, lemma: Lemma, keys: Iterable[str], vectors: numpy.ndarray) -> None:
         """Counts an occurrence, (num_layers, dim), for each of its senses."""
-        if self._sums is None:
-            self._sums = numpy.zeros((vectors.shape[0], len(self._keys), vectors.shape[1]), dtype=numpy.float64)
+        if self.sums is None:
+            self.sums = numpy.zeros((vectors.shape[0], len(self._keys), vectors.shape[1]), dtype=numpy.float64)
         for key in keys:
-            row = self._row_of[lemma, key]
-            self._sums[:, row] += vectors
-            self._counts[row] += 1
+            self.sums[:, self._row_of[lemma, key]] += vectors
 
     def nearest(self, lemma: Lemma, vectors: numpy.ndarray) -> List[str]:
         """For each layer of an occurrence, (num_layers, dim), the sense whose average has the highest cosine."""
-        assert self._sums is not None, "no occurrence was added yet"
+        assert self.sums is not None, "no occurrence was added yet"
         rows = self._rows[lemma]
-        # A sum points in its mean's direction. Shape: (num_layers, num_candidates, dim)
-        candidates = self._sums[:, rows]
+        # Shape: (num_layers, num_candidates, dim)
+        candidates = self.sums[:, rows]
         norms = numpy.linalg.norm(candidates, axis=-1)
         cosines = numpy.einsum("lcd,ld->lc", candidates, vectors) / numpy.maximum(norms, 1e-12)
         return [self._keys[rows.start + int(best)] for best in cosines.argmax(axis=1)]
-
-    def state(self) -> Dict[str, numpy.ndarray]:
-        return {"counts": self._counts, "sums": numpy.empty(0) if self._sums is None else self._sums}
-
-    def load_state(self, state: Dict[str, numpy.ndarray]) -> None:
-        if state["counts"].shape != self._counts.shape:
-            raise ValueError(f"it counts {len(state['counts'])} senses, and there are {len(self)}")
-        self._counts, self._sums = state["counts"], state["sums"] if state["sums"].size else None
 
 
 class AveragesFile:
@@ -76,10 +66,14 @@ class AveragesFile:
         if saved is None:
             return 0
         try:
-            averages.load_state(saved)
+            sums = saved["sums"]
+            if sums.size and (sums.ndim != 3 or sums.shape[1] != len(averages)):
+                raise ValueError(f"sums of shape {sums.shape} for {len(averages)} senses")
+            averages.sums = sums if sums.size else None
             return int(saved["num_sentences"])
         except (KeyError, ValueError, TypeError) as error:
             raise self._record.damaged(error) from error
 
     def save(self, averages: SenseAverages, num_sentences: int) -> None:
-        self._record.save(num_sentences=num_sentences, **averages.state())
+        sums = numpy.empty(0) if averages.sums is None else averages.sums
+        self._record.save(num_sentences=num_sentences, sums=sums)

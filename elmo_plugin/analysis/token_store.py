@@ -124,9 +124,8 @@ class TokenStore:
             ) from error
         return tokens
 
-    def blocks(self, layer: Optional[int] = None) -> Iterator[Block]:
-        """The whole store in runs of sentences of bounded size, with all layers or one, given by its number."""
-        chosen = slice(None) if layer is None else slice(self.layers.index(layer), self.layers.index(layer) + 1)
+    def blocks(self) -> Iterator[Block]:
+        """The whole store in runs of sentences of bounded size."""
         row_bytes = self.vectors.shape[1] * self.vectors.shape[2] * 4
         rows_per_block = max(1, _BYTES_PER_BLOCK // row_bytes)
         first = 0
@@ -136,7 +135,7 @@ class TokenStore:
             last = max(last, first + 1)
             rows = slice(self.offsets[first], self.offsets[last])
             starts = self.offsets[first:last] - self.offsets[first]
-            yield Block(first, starts, self.vectors[rows, chosen].astype(numpy.float32))
+            yield Block(first, starts, self.vectors[rows].astype(numpy.float32))
             first = last
 
 

@@ -1,9 +1,6 @@
-"""What several commands share: the flags that name a biLM, and one-line errors."""
+"""The flags that name a biLM, which several commands share."""
 
 import argparse
-import functools
-import sys
-from typing import Callable
 
 from allennlp.common.checks import ConfigurationError
 
@@ -11,8 +8,6 @@ from elmo_plugin.bilm import loading
 from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED
 from elmo_plugin.cove import CoveEmbedder
 from elmo_plugin.embedding import ElmoEmbedder
-
-INTERRUPTED = 130
 
 
 def add_bilm_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,31 +44,3 @@ def open_embedder(arguments: argparse.Namespace) -> ElmoEmbedder:
         cuda_device=arguments.cuda_device,
         stateful=getattr(arguments, "stateful", False),
     )
-
-
-def one_line_errors(
-    command: Callable[[argparse.Namespace], None],
-) -> Callable[[argparse.Namespace], None]:
-    """Ends the process with one line and a non-zero code instead of a traceback, for errors that a user can cause."""
-
-    @functools.wraps(command)
-    def run(arguments: argparse.Namespace) -> None:
-        try:
-            command(arguments)
-        except ConfigurationError as error:
-            sys.exit(_one_line(error.message))
-        except OSError as error:
-            sys.exit(_one_line(_of_the_system(error)))
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            sys.exit(INTERRUPTED)
-
-    return run
-
-
-def _one_line(message: str) -> str:
-    return f"error: {' '.join(str(message).split())}"
-
-
-def _of_the_system(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename is not None and error.strerror else str(error)

@@ -8,44 +8,39 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import load_archive
 
 from elmo_plugin.bilm import BiLm, BiLmLanguageModel, checkpoint, softmax_file
+from elmo_plugin.commands.command import Command
 
 
 @Subcommand.register("bilm-export")
-class BiLmExport(Subcommand):
-    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
-        description = (
-            "Writes the biLM inside a model archive as weights.hdf5 and options.json, the published form that this "
-            "plugin, AllenNLP's Elmo and others read."
-        )
-        subparser = parser.add_parser(
-            self.name,
-            description=description,
-            epilog="example: allennlp bilm-export runs/bilm/model.tar.gz exported",
-            help="Write a trained biLM as HDF5 and options.json.",
-        )
-        subparser.add_argument("archive_file", help="model.tar.gz of a trained biLM, or of a task model that holds one")
-        subparser.add_argument(
+class BiLmExport(Command):
+    help = "Write a trained biLM as HDF5 and options.json."
+    description = (
+        "Writes the biLM inside a model archive as weights.hdf5 and options.json, the published form that this "
+        "plugin, AllenNLP's Elmo and others read."
+    )
+    epilog = "example: allennlp bilm-export runs/bilm/model.tar.gz exported"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("archive_file", help="model.tar.gz of a trained biLM, or of a task model that holds one")
+        parser.add_argument(
             "output_dir", help="the folder to write weights.hdf5 and options.json to; created if necessary"
         )
-        subparser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
-        subparser.add_argument(
+        parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
+        parser.add_argument(
             "--compact",
             action="store_true",
             help="round the weights to bfloat16 and compress them: about 39 %% of the size, read by anything that "
             "reads the format",
         )
-        subparser.add_argument(
+        parser.add_argument(
             "--softmax",
             action="store_true",
             help="write softmax.hdf5 too, for the archive of a language model: with it 'allennlp predict' and "
             "'evaluate' accept the folder as an archive",
         )
-        subparser.set_defaults(
-            func=lambda arguments: export(
-                arguments.archive_file, arguments.output_dir, arguments.force, arguments.compact, arguments.softmax
-            )
-        )
-        return subparser
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        export(arguments.archive_file, arguments.output_dir, arguments.force, arguments.compact, arguments.softmax)
 
 
 def export(

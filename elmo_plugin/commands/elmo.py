@@ -11,7 +11,8 @@ from allennlp.common import logging as common_logging
 from allennlp.common.checks import ConfigurationError
 from allennlp.common.util import SigTermReceived
 
-from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
+from elmo_plugin.commands.arguments import add_bilm_arguments, open_embedder
+from elmo_plugin.commands.command import Command
 from elmo_plugin.commands.lines import STANDARD_INPUT, name_of, stripped_lines
 from elmo_plugin.embedding.embedding_job import DEFAULT_PIECE_SIZE, EmbeddingJob
 from elmo_plugin.embedding.engines import Engine, Processes, Ray, ThisProcess
@@ -23,32 +24,54 @@ _MAX_TOKENS = 200_000
 
 
 @Subcommand.register("elmo")
-class ElmoCommand(Subcommand):
-    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
-        description = (
-            "Embeds tokenised text, one sentence per line, into an HDF5 file. Each sentence is a dataset whose key "
-            "is its line's index, counted from 0: float32, of shape (layers, tokens, dim) with --all and (tokens, dim) "
-            "with --top or --average. The dataset sentence_to_index holds the JSON of {sentence: key}."
-        )
-        subparser = parser.add_parser(
-            self.name,
-            description=description,
-            epilog="examples: allennlp elmo sentences.txt vectors.hdf5 --all; "
-            "zcat corpus.gz | allennlp elmo - vectors.hdf5 --top --float16 --forget-sentences --workers 4",
-            help="Embed text into an HDF5 file.",
-        )
-        subparser.add_argument("input_file", help="text, plain or gzipped, tokens separated by spaces; - reads stdin")
-        subparser.add_argument("output_file", help="the HDF5 file to write; it appears once it is complete")
-        layers = subparser.add_mutually_exclusive_group(required=True)
+class ElmoCommand(Command):
+    help = "Embed text into an HDF5 file."
+    description = (
+        "Embeds tokenised text, one sentence per line, into an HDF5 file. Each sentence is a dataset whose key "
+        "is its line's index, counted from 0: float32, of shape (layers, tokens, dim) with --all and (tokens, dim) "
+        "with --top or --average. The dataset sentence_to_index holds the JSON of {sentence: key}."
+    )
+    epilog = (
+        "examples: allennlp elmo sentences.txt vectors.hdf5 --all; "
+        "zcat corpus.gz | allennlp elmo - vectors.hdf5 --top --float16 --forget-sentences --workers 4"
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("input_file", help="text, plain or gzipped, tokens separated by spaces; - reads stdin")
+        parser.add_argument("output_file", help="the HDF5 file to write; it appears once it is complete")
+        layers = parser.add_mutually_exclusive_group(required=True)
         for name, what in (("all", "all layers"), ("top", "the top layer"), ("average", "the layers' average")):
             layers.add_argument(
                 f"--{name}", dest="output_format", action="store_const", const=name, help=f"write {what}"
             )
-        add_bilm_arguments(subparser)
-        _add_output_arguments(subparser)
-        _add_run_arguments(subparser)
-        subparser.set_defaults(func=one_line_errors(embed))
-        return subparser
+        add_bilm_arguments(parser)
+        _add_output_arguments(parser)
+        _add_run_arguments(parser)
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        common_logging.FILE_FRIENDLY_LOGGING = arguments.file_friendly_logging
+        _check_paths(arguments.input_file, arguments.output_file)
+        engine = _engine(arguments)
+        num_lines = None
+        if arguments.input_file != STANDARD_INPUT:
+            num_lines = _survey(arguments)
+        embedder = open_embedder(arguments)
+        job = EmbeddingJob(
+            embedder,
+            arguments.output_file,
+            PieceEmbedder(arguments.output_format, arguments.batch_size, arguments.float16),
+            arguments.forget_sentences,
+            arguments.use_sentence_keys,
+            arguments.piece_size,
+            engine,
+        )
+        try:
+            job.run(_sentences(arguments, num_lines), num_lines, arguments.resume)
+        except (KeyboardInterrupt, SigTermReceived):
+            if job.partial_folder.exists():
+                print(f"what is finished is kept in {job.partial_folder}: continue with --resume", file=sys.stderr)
+            raise KeyboardInterrupt from None
+        print(f"wrote {arguments.output_file}")
 
 
 def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,33 +137,6 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--file-friendly-logging", action="store_true", help="report progress in lines, for log files")
     group.add_argument("--vocab-path", help=argparse.SUPPRESS)  # AllenNLP 0.9 accepted it and didn't use it either
-
-
-def embed(arguments: argparse.Namespace) -> None:
-    """Runs the command."""
-    common_logging.FILE_FRIENDLY_LOGGING = arguments.file_friendly_logging
-    _check_paths(arguments.input_file, arguments.output_file)
-    engine = _engine(arguments)
-    num_lines = None
-    if arguments.input_file != STANDARD_INPUT:
-        num_lines = _survey(arguments)
-    embedder = open_embedder(arguments)
-    job = EmbeddingJob(
-        embedder,
-        arguments.output_file,
-        PieceEmbedder(arguments.output_format, arguments.batch_size, arguments.float16),
-        arguments.forget_sentences,
-        arguments.use_sentence_keys,
-        arguments.piece_size,
-        engine,
-    )
-    try:
-        job.run(_sentences(arguments, num_lines), num_lines, arguments.resume)
-    except (KeyboardInterrupt, SigTermReceived):
-        if job.partial_folder.exists():
-            print(f"what is finished is kept in {job.partial_folder}: continue with --resume", file=sys.stderr)
-        raise KeyboardInterrupt from None
-    print(f"wrote {arguments.output_file}")
 
 
 def _check_paths(input_file: str, output_file: str) -> None:

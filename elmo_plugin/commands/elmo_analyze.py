@@ -9,27 +9,36 @@ from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.analysis import Analysis, require_one_or_more, require_plots
-from elmo_plugin.commands.arguments import add_bilm_arguments, add_cove_arguments, one_line_errors, open_embedder
+from elmo_plugin.commands.arguments import add_bilm_arguments, add_cove_arguments, open_embedder
+from elmo_plugin.commands.command import Command
 
 
 @Subcommand.register("elmo-analyze")
-class ElmoAnalyze(Subcommand):
-    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
-        description = (
-            "The paper's analyses. Each writes NAME.json, NAME.txt (a table, also printed) and NAME.png into --output; "
-            "'allennlp elmo-analyze NAME --help' shows its flags."
-        )
-        subparser = parser.add_parser(
-            self.name,
-            description=description,
-            epilog="example: allennlp elmo-analyze wsd --help",
-            help="Run one of the paper's analyses of a biLM.",
-        )
-        analyses = subparser.add_subparsers(title="analyses", metavar="NAME", dest="analysis", required=True)
+class ElmoAnalyze(Command):
+    help = "Run one of the paper's analyses of a biLM."
+    description = (
+        "The paper's analyses. Each writes NAME.json, NAME.txt (a table, also printed) and NAME.png into --output; "
+        "'allennlp elmo-analyze NAME --help' shows its flags."
+    )
+    epilog = "example: allennlp elmo-analyze wsd --help"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        analyses = parser.add_subparsers(title="analyses", metavar="NAME", dest="analysis", required=True)
         for name in sorted(Analysis.list_available()):
             _add_analysis(analyses, name)
-        subparser.set_defaults(func=analyze)
-        return subparser
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Runs the analysis that the command line names, writes its report and prints its table."""
+        analysis: Analysis = Analysis.by_name(arguments.analysis)()
+        if analysis.uses_bilm:
+            require_one_or_more(arguments, "batch_size")
+        _check_output(Path(arguments.output))
+        if not arguments.no_plot:
+            require_plots()
+        report = analysis.run(arguments, functools.partial(open_embedder, arguments))
+        # Printed first, so that a full disk doesn't cost hours of work.
+        print(report.table.rstrip("\n"))
+        report.write(arguments.output, arguments.analysis, with_plot=not arguments.no_plot)
 
 
 def _add_analysis(parsers: argparse._SubParsersAction, name: str) -> None:
@@ -50,21 +59,6 @@ def _add_analysis(parsers: argparse._SubParsersAction, name: str) -> None:
         "--output", required=True, metavar="DIR", help="the folder for NAME.json, NAME.txt and NAME.png"
     )
     parser.add_argument("--no-plot", action="store_true", help="write no picture")
-
-
-@one_line_errors
-def analyze(arguments: argparse.Namespace) -> None:
-    """Runs the analysis that the command line names, writes its report and prints its table."""
-    analysis: Analysis = Analysis.by_name(arguments.analysis)()
-    if analysis.uses_bilm:
-        require_one_or_more(arguments, "batch_size")
-    _check_output(Path(arguments.output))
-    if not arguments.no_plot:
-        require_plots()
-    report = analysis.run(arguments, functools.partial(open_embedder, arguments))
-    # Printed first, so that a full disk doesn't cost hours of work.
-    print(report.table.rstrip("\n"))
-    report.write(arguments.output, arguments.analysis, with_plot=not arguments.no_plot)
 
 
 def _check_output(folder: Path) -> None:

@@ -19,7 +19,8 @@ from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.bilm import softmax_file
 from elmo_plugin.bilm.predictor import BiLmPredictor
 from elmo_plugin.bilm.pretrained import SHIPPED, SHIPPED_LANGUAGE_MODEL
-from elmo_plugin.commands.arguments import add_bilm_arguments, one_line_errors, open_embedder
+from elmo_plugin.commands.arguments import add_bilm_arguments, open_embedder
+from elmo_plugin.commands.command import Command
 from elmo_plugin.demo_page import Shown
 from elmo_plugin.demo_page.recogniser import recogniser_archive
 from elmo_plugin.demo_page.task_models import open_tasks
@@ -32,66 +33,59 @@ _RECOGNISER_NOTE = (
 
 
 @Subcommand.register("elmo-demo")
-class ElmoDemo(Subcommand):
-    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
-        description = (
-            "Serves a page for trying things: how a word's vectors change with its context, what a biLM expects at "
-            "each position of a sentence, and what trained models of the paper's tasks predict, with the layer weights "
-            "they have learnt; several models of one task are shown side by side. It works without a network, and only "
-            "answers this machine unless --host says otherwise. Ctrl-C ends it. Needs NiceGUI: pip install "
-            "elmo-plugin[demo]"
-        )
-        subparser = parser.add_parser(
-            self.name,
-            description=description,
-            epilog="example: allennlp elmo-demo --archive runs/ner_baseline/model.tar.gz runs/ner_elmo/model.tar.gz",
-            help="Try a biLM and trained models on a page in the browser.",
-        )
-        subparser.add_argument(
+class ElmoDemo(Command):
+    help = "Try a biLM and trained models on a page in the browser."
+    description = (
+        "Serves a page for trying things: how a word's vectors change with its context, what a biLM expects at "
+        "each position of a sentence, and what trained models of the paper's tasks predict, with the layer weights "
+        "they have learnt; several models of one task are shown side by side. It works without a network, and only "
+        "answers this machine unless --host says otherwise. Ctrl-C ends it. Needs NiceGUI: pip install "
+        "elmo-plugin[demo]"
+    )
+    epilog = "example: allennlp elmo-demo --archive runs/ner_baseline/model.tar.gz runs/ner_elmo/model.tar.gz"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
             "--archive",
             nargs="+",
             metavar="FILE",
             help="model.tar.gz of the six tasks or their ensembles; without any, a small entity recogniser",
         )
-        subparser.add_argument(
+        parser.add_argument(
             "--language-model",
             metavar="FILE",
             help="a trained biLM with its softmax, model.tar.gz or folder; it gives the vectors too unless --bilm does."
             f" The default is --bilm where that has a softmax, and {SHIPPED_LANGUAGE_MODEL} where neither is given",
         )
-        add_bilm_arguments(subparser)
-        subparser.add_argument(
+        add_bilm_arguments(parser)
+        parser.add_argument(
             "--index", metavar="DIR", help="an index of 'elmo-analyze neighbours', to show nearest tokens from"
         )
-        subparser.add_argument("--host", default="127.0.0.1", help="the address to listen on; this machine only")
-        subparser.add_argument("--port", type=int, default=8080, help="0 takes any free port")
-        subparser.add_argument(
+        parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; this machine only")
+        parser.add_argument("--port", type=int, default=8080, help="0 takes any free port")
+        parser.add_argument(
             "--max-characters", type=int, default=MAX_CHARACTERS, metavar="N", help="longer texts are refused"
         )
-        subparser.add_argument("--no-browser", action="store_true", help="print the address only")
-        subparser.set_defaults(func=serve_page)
-        return subparser
+        parser.add_argument("--no-browser", action="store_true", help="print the address only")
 
-
-@one_line_errors
-def serve_page(arguments: argparse.Namespace) -> None:
-    """Opens everything the page will show, and serves it until Ctrl-C."""
-    try:
-        from elmo_plugin.demo_page import page
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"the page needs the package {error.name}, which isn't installed: pip install 'elmo-plugin[demo]', or "
-            "pip install '.[demo]' in a clone"
-        ) from error
-    logging.getLogger().setLevel(logging.WARNING)  # what AllenNLP logs while it loads models is no help here
-    with _listen(arguments.host, arguments.port) as listening:
-        print("Loading ...", flush=True)
-        shown = _open(arguments)
-        address = _address(listening)
-        # Ctrl-C ends the server either way: it returns, or raises the interrupt again once it has shut down.
-        with contextlib.suppress(KeyboardInterrupt):
-            page.serve(shown, [listening], lambda: _tell(address, not arguments.no_browser))
-    print("\nThe page is closed.")
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Opens everything the page will show, and serves it until Ctrl-C."""
+        try:
+            from elmo_plugin.demo_page import page
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"the page needs the package {error.name}, which isn't installed: pip install 'elmo-plugin[demo]', or "
+                "pip install '.[demo]' in a clone"
+            ) from error
+        logging.getLogger().setLevel(logging.WARNING)  # what AllenNLP logs while it loads models is no help here
+        with _listen(arguments.host, arguments.port) as listening:
+            print("Loading ...", flush=True)
+            shown = _open(arguments)
+            address = _address(listening)
+            # Ctrl-C ends the server either way: it returns, or raises the interrupt again once it has shut down.
+            with contextlib.suppress(KeyboardInterrupt):
+                page.serve(shown, [listening], lambda: _tell(address, not arguments.no_browser))
+        print("\nThe page is closed.")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -6,7 +6,7 @@ import json
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.commands.arguments import one_line_errors
+from elmo_plugin.commands.command import Command
 from elmo_plugin.tasks.coref.metrics import score_files
 from elmo_plugin.tasks.ner.conlleval import count_file
 from elmo_plugin.tasks.squad.metrics import evaluate, read_predictions, write_predictions
@@ -14,24 +14,26 @@ from elmo_plugin.tasks.srl.srl_eval import score_file
 
 
 @Subcommand.register("elmo-score")
-class ElmoScore(Subcommand):
-    def add_subparser(self, parser: argparse._SubParsersAction) -> argparse.ArgumentParser:
-        description = (
-            "Scores a file that 'allennlp predict --use-dataset-reader' wrote, as the official scorer of its task does."
-        )
-        subparser = parser.add_parser(
-            self.name,
-            description=description,
-            epilog="example: allennlp elmo-score ner predictions.txt",
-            help="Score a file of predictions as the task's official scorer does.",
-        )
-        tasks = subparser.add_subparsers(title="tasks", metavar="TASK", dest="task", required=True)
+class ElmoScore(Command):
+    help = "Score a file of predictions as the task's official scorer does."
+    description = (
+        "Scores a file that 'allennlp predict --use-dataset-reader' wrote, as the official scorer of its task does."
+    )
+    epilog = "example: allennlp elmo-score ner predictions.txt"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        tasks = parser.add_subparsers(title="tasks", metavar="TASK", dest="task", required=True)
         _add_ner(tasks)
         _add_srl(tasks)
         _add_coref(tasks)
         _add_squad(tasks)
-        subparser.set_defaults(func=score)
-        return subparser
+
+    def run(self, arguments: argparse.Namespace) -> None:
+        """Prints the report of the task that the command line names."""
+        try:
+            print(arguments.report(arguments), end="")
+        except ValueError as error:  # what is wrong in a file
+            raise ConfigurationError(str(error)) from error
 
 
 def _add_ner(tasks: argparse._SubParsersAction) -> None:
@@ -76,12 +78,3 @@ def _squad_report(arguments: argparse.Namespace) -> str:
     if arguments.write_answers:
         write_predictions(answers, arguments.write_answers)
     return json.dumps(evaluate(arguments.data, answers)) + "\n"
-
-
-@one_line_errors
-def score(arguments: argparse.Namespace) -> None:
-    """Prints the report of the task that the command line names."""
-    try:
-        print(arguments.report(arguments), end="")
-    except ValueError as error:  # what is wrong in a file
-        raise ConfigurationError(str(error)) from error

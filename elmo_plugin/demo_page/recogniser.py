@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import io
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Callable, Iterator
@@ -48,15 +47,8 @@ def _train_into(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".training-") as temporary:
         run = Path(temporary) / "run"
         _train(run)
-        kept = Path(temporary) / "kept"
-        kept.mkdir()
-        (run / "model.tar.gz").rename(kept / "model.tar.gz")
-        try:
-            kept.rename(folder)
-        except OSError:  # another process was faster
-            if not (folder / "model.tar.gz").is_file():
-                shutil.rmtree(folder, ignore_errors=True)
-                kept.rename(folder)
+        folder.mkdir(exist_ok=True)
+        os.replace(run / "model.tar.gz", folder / "model.tar.gz")
 
 
 def _train(run: Path) -> None:

@@ -65,7 +65,7 @@ def open_tasks(archive_files: Sequence[str], cuda_device: int = -1) -> List[Task
                 f"{archive_file}: the page doesn't know how to show the output of a {type(predictor).__name__}; it "
                 "shows models of the six tasks, their ensembles, and a biLM given as --language-model"
             )
-        mixes = mixes_of(_small_parameters(predictor), config, name)
+        mixes = mixes_of(predictor._model.state_dict(), config, name)
         model = TaskModel(name, predictor, [_as_bars(mix) for mix in mixes])
         by_title.setdefault(predictor.task_title, []).append(model)
     return [Task(models) for models in by_title.values()]
@@ -84,11 +84,6 @@ def short_names(archive_files: Sequence[str]) -> List[str]:
 def _named_parts(archive_file: str) -> Tuple[str, ...]:
     path = PurePath(os.path.abspath(archive_file))
     return (path.parent if path.name == "model.tar.gz" else path).parts
-
-
-def _small_parameters(predictor: Predictor) -> JsonDict:
-    state = predictor._model.state_dict()
-    return {name: value for name, value in state.items() if value.numel() == 1 or "forward_layers" in name}
 
 
 def _as_bars(mix: LayerWeights) -> Bars:

@@ -84,7 +84,7 @@ def make_cell(make_config) -> Callable[..., Cell]:
 
 @pytest.fixture
 def runs(tmp_path, fake_training) -> Runs:
-    return Runs(tmp_path / "runs", say=lambda text: None)
+    return Runs(tmp_path / "runs")
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def perplexities(monkeypatch):
 
 
 def test_a_biLM_without_a_softmax_gets_one_first(tmp_path, configs, fake_training, perplexities):
-    runs = Runs(tmp_path / "runs", say=lambda text: None)
+    runs = Runs(tmp_path / "runs")
     tuned = tune(runs, "ner", None, configs)
     assert len(fake_training) == 2
     finetune = next((tmp_path / "runs").glob("ner-finetune-*"))
@@ -102,7 +102,7 @@ def test_a_biLM_without_a_softmax_gets_one_first(tmp_path, configs, fake_trainin
 def test_a_language_model_is_measured_and_tuned_as_it_is(tmp_path, configs, fake_training, perplexities, monkeypatch):
     before = Perplexity(90.0, 95.0)
     monkeypatch.setattr(finetuning, "measure", lambda archive, config: before)
-    tuned = tune(Runs(tmp_path / "runs", say=lambda text: None), "ner", "model.tar.gz", configs)
+    tuned = tune(Runs(tmp_path / "runs"), "ner", "model.tar.gz", configs)
     assert len(fake_training) == 1 and tuned.before == before
 
 
@@ -110,7 +110,7 @@ def test_a_learning_rate_is_that_of_tuning_alone(tmp_path, configs, fake_trainin
     for name in ("fit_softmax", "finetune"):
         path = configs / f"{name}.jsonnet"
         path.write_text(path.read_text() + " + {trainer+: {optimizer: {lr: 0.2}}}")
-    tune(Runs(tmp_path / "runs", say=lambda text: None), "ner", None, configs, learning_rate=0.05)
+    tune(Runs(tmp_path / "runs"), "ner", None, configs, learning_rate=0.05)
     rates = {
         path.parent.name.split("-")[1]: json.loads(path.read_text())["trainer"]["optimizer"]["lr"]
         for path in (tmp_path / "runs").glob("*/experiment.json")

@@ -110,7 +110,7 @@ def test_where_no_cap_says_how_many_updates_there_were_the_optimizer_does(tmp_pa
 
 def test_a_real_training_that_is_killed_goes_on_and_ends(root, tmp_path, monkeypatch):
     monkeypatch.chdir(root)
-    runs = Runs(tmp_path / "runs", say=lambda text: None)
+    runs = Runs(tmp_path / "runs")
     cell = Cell("ner", "fixtures/ner/baseline.jsonnet", changes=(lasting(12, 5), seeded(1)))
     processes = []
     start = subprocess.Popen

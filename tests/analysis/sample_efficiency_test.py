@@ -28,7 +28,7 @@ def results(make_run):
 
 def test_every_fraction_seed_and_config_is_trained_once(tmp_path, fake_training, make_config):
     configs = {BASELINE: make_config("baseline"), ELMO: make_config("elmo")}
-    measured = measure(Runs(tmp_path / "runs", say=lambda text: None), configs, [0.1, 1.0], [1, 2], {})
+    measured = measure(Runs(tmp_path / "runs"), configs, [0.1, 1.0], [1, 2], {})
     assert len(fake_training) == 8
     assert [row["fraction"] for row in measured["fractions"]] == [0.1, 1.0]
     assert measured["fractions"][1] == {
@@ -40,7 +40,7 @@ def test_every_fraction_seed_and_config_is_trained_once(tmp_path, fake_training,
 
 def test_fractions_of_a_seed_are_nested_and_the_same_for_both_configs(tmp_path, fake_training, make_config):
     configs = {BASELINE: make_config("baseline"), ELMO: make_config("elmo")}
-    runs = Runs(tmp_path / "runs", say=lambda text: None)
+    runs = Runs(tmp_path / "runs")
     measure(runs, configs, [0.1, 0.5], [1, 2], {})
     readers = {}
     for path in (tmp_path / "runs").glob("*/experiment.json"):

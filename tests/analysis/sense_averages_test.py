@@ -34,8 +34,7 @@ def test_saved_averages_are_loaded_as_they_were(tmp_path):
     file.save(averages, 7)
     again = SenseAverages({BANK: {"a", "b"}})
     assert file.load(again) == 7
-    for name, numbers in averages.state().items():
-        assert numpy.array_equal(again.state()[name], numbers)
+    assert numpy.array_equal(again.sums, averages.sums)
 
 
 def test_so_are_averages_of_nothing(tmp_path):
@@ -44,7 +43,7 @@ def test_so_are_averages_of_nothing(tmp_path):
     averages = SenseAverages({BANK: {"a"}})
     assert file.load(averages) == 3
     averages.add(BANK, ["a"], numpy.array([[1.0, 2.0]]))
-    assert averages.state()["sums"].tolist() == [[[1.0, 2.0]]]
+    assert averages.sums.tolist() == [[[1.0, 2.0]]]
 
 
 def test_averages_of_something_else_are_refused_by_name(tmp_path):
@@ -58,3 +57,12 @@ def test_a_damaged_file_is_refused_by_name(tmp_path, content):
     (tmp_path / "averages.npz").write_bytes(content)
     with pytest.raises(ConfigurationError, match="averages.npz can't be read.*remove .* to start over"):
         AveragesFile(tmp_path, {"text": "x"}).load(SenseAverages({BANK: {"a"}}))
+
+
+def test_averages_of_other_senses_are_refused(tmp_path):
+    file = AveragesFile(tmp_path, {"text": "x"})
+    averages = SenseAverages({BANK: {"a", "b"}})
+    averages.add(BANK, ["a"], numpy.array([[1.0, 0.0]]))
+    file.save(averages, 1)
+    with pytest.raises(ConfigurationError, match=r"sums of shape \(1, 2, 2\) for 3 senses"):
+        file.load(SenseAverages({BANK: {"a", "b", "c"}}))

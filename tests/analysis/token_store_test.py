@@ -72,12 +72,6 @@ def test_blocks_are_whole_sentences_and_cover_everything(folder, embedder, monke
     numpy.testing.assert_array_equal(numpy.concatenate(begins), store.offsets[:-1])
 
 
-def test_a_block_may_have_one_layer_only(folder, embedder):
-    store = build(folder, embedder, layers=[0, 2])
-    (block,) = store.blocks(layer=2)
-    numpy.testing.assert_array_equal(block.vectors[:, 0], store.vectors[:, 1])
-
-
 def test_sentences_without_tokens_are_left_out(folder, embedder):
     assert build(folder, embedder, [[], ["a"], [], ["b"]]).num_sentences == 2
 

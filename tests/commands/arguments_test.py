@@ -44,37 +44,3 @@ def test_without_flags_the_shipped_bilm_is_opened():
 def test_flags_that_name_no_single_bilm_are_refused(words, message):
     with pytest.raises(ConfigurationError, match=message):
         shared.open_embedder(parse(*words))
-
-
-def failing(error):
-    @shared.one_line_errors
-    def command(arguments):
-        raise error
-
-    return command
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (ConfigurationError("line one\n  line two"), "error: line one line two"),
-        (FileNotFoundError(2, "No such file or directory", "a.txt"), "error: a.txt: No such file or directory"),
-        (OSError("disk trouble"), "error: disk trouble"),
-    ],
-)
-def test_what_a_user_can_cause_is_one_line(error, line):
-    with pytest.raises(SystemExit) as exit_info:
-        failing(error)(argparse.Namespace())
-    assert exit_info.value.code == line
-
-
-def test_an_interruption_has_its_own_code(capsys):
-    with pytest.raises(SystemExit) as exit_info:
-        failing(KeyboardInterrupt())(argparse.Namespace())
-    assert exit_info.value.code == 130
-    assert capsys.readouterr().err == "interrupted\n"
-
-
-def test_a_bug_keeps_its_traceback():
-    with pytest.raises(ZeroDivisionError):
-        failing(ZeroDivisionError())(argparse.Namespace())

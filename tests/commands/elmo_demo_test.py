@@ -42,6 +42,6 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise(monkeypatch):
     with elmo_demo._listen("127.0.0.1", 0) as listening:
         assert elmo_demo._address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
     asked = []
-    monkeypatch.setattr(elmo_demo, "serve_page", lambda arguments: asked.append(arguments.host))
+    monkeypatch.setattr(elmo_demo.ElmoDemo, "run", lambda self, arguments: asked.append(arguments.host))
     run(monkeypatch)
     assert asked == ["127.0.0.1"]
