@@ -63,9 +63,10 @@ class LayerCache(Registrable):
         self._opened: Union[LayerStore, _Memory, None] = None
         self._snapshot: Optional[Snapshot] = None
         self._precision = ""
+        self._key_of_weights = b""  # what sets a biLM's sentences apart from others' in the same store
         self._num_asked = self._num_missing = 0
         self._num_bytes_refused = 0
-        self._has_said_what_would_do = False
+        self._has_suggested_a_size = False
         self._computed: List[Tuple[bytes, List[int]]] = []  # batches of character ids, compressed, and their shapes
 
     def run(self, bilm: BiLm, character_ids: torch.Tensor) -> BiLmOutput:
@@ -76,7 +77,7 @@ class LayerCache(Registrable):
             return self._compute(bilm, character_ids, character_ids)
         self._notice_weights(bilm)
         packing = _Packing.of(bilm, self.float16)
-        sentences = _Sentences.of(character_ids, self._key_of_weights(bilm))
+        sentences = _Sentences.of(character_ids, self._key_of_weights)
         entries = self.store.get(sentences.keys)
         missing = [row for row, key in enumerate(sentences.keys) if key not in entries]
         self._num_asked += len(sentences.keys)
@@ -104,7 +105,7 @@ class LayerCache(Registrable):
         if self._num_asked:
             num_found = self._num_asked - self._num_missing
             logger.info("%s: %d of %d sentences came from it", self, num_found, self._num_asked)
-        if self._num_bytes_refused and not self._has_said_what_would_do:
+        if self._num_bytes_refused and not self._has_suggested_a_size:
             logger.warning(
                 "%s is too small for these data: with 'megabytes' of %d it would hold them all%s. Sentences that it "
                 "doesn't hold are run through the biLM each time.",
@@ -112,7 +113,7 @@ class LayerCache(Registrable):
                 (self.store.num_bytes + self._num_bytes_refused) // _BYTES_A_MEGABYTE + 1,
                 "" if self.float16 else ", with 'float16' at half of it",
             )
-            self._has_said_what_would_do = True
+            self._has_suggested_a_size = True
         self._num_asked = self._num_missing = self._num_bytes_refused = 0
 
     def _keep(self, layers: torch.Tensor, sentences: "_Sentences", rows: List[int], packing: "_Packing") -> None:
@@ -135,10 +136,11 @@ class LayerCache(Registrable):
 
     def _notice_weights(self, bilm: BiLm) -> None:
         if self._snapshot is None or bilm.precision != self._precision or not self._snapshot.is_of(bilm.parameters()):
-            self._forget()
-            self._computed = []
             self._snapshot, self._precision = Snapshot(bilm.parameters()), bilm.precision
-            self.is_full = False
+            self._opened, self._computed, self.is_full = None, [], False
+            if not self.is_forgetful:
+                stored_as = "float16" if self.float16 else "as computed"
+                self._key_of_weights = fingerprint(bilm, f"layout {_LAYOUT}, {stored_as}")
 
     def __str__(self) -> str:
         size = f"{self.store.num_bytes / _BYTES_A_MEGABYTE:,.1f} of {self.megabytes:,.0f} MB{', full' * self.is_full}"
@@ -189,7 +191,7 @@ class LayerCache(Registrable):
                 else:
                     self._compute(bilm, batch.to(device), batch)
 
-    # ---- What differs between the caches ----
+    # ---- Where entries are ----
 
     @property
     def store(self) -> Union[LayerStore, "_Memory"]:
@@ -200,14 +202,6 @@ class LayerCache(Registrable):
 
     def _open(self) -> Union[LayerStore, "_Memory"]:
         raise NotImplementedError
-
-    def _forget(self) -> None:
-        """Called when the weights have changed."""
-        raise NotImplementedError
-
-    def _key_of_weights(self, bilm: BiLm) -> bytes:
-        """What sets this biLM's sentences apart from others' in the same store."""
-        return b""
 
 
 @LayerCache.register("none")
@@ -233,9 +227,6 @@ class RamCache(LayerCache):
 
     def _open(self) -> "_Memory":
         return _Memory()
-
-    def _forget(self) -> None:
-        self._opened = None
 
 
 class _Memory:
@@ -271,18 +262,9 @@ class DiskCache(LayerCache):
     def __init__(self, path: str, megabytes: float = 16384, float16: bool = False) -> None:
         super().__init__(megabytes, float16)
         self.path = path
-        self._fingerprint: Optional[bytes] = None
 
     def _open(self) -> LayerStore:
         return LayerStore(self.path)
-
-    def _forget(self) -> None:
-        self._fingerprint = None
-
-    def _key_of_weights(self, bilm: BiLm) -> bytes:
-        if self._fingerprint is None:
-            self._fingerprint = fingerprint(bilm, f"layout {_LAYOUT}, {'float16' if self.float16 else 'as computed'}")
-        return self._fingerprint
 
 
 def _quarter_of_memory() -> float:

@@ -98,7 +98,7 @@ class LayerStore:
             return None
         entry = bytearray(place.length)
         try:
-            with open(self.path / place.file_name, "rb") as file:
+            with open(self.path / place.file_name, "rb", buffering=0) as file:
                 file.seek(place.start)
                 file.readinto(entry)
             if _checksum(key, entry) != place.checksum:
@@ -129,7 +129,7 @@ class LayerStore:
                 size = os.fstat(file.fileno()).st_size
                 magic, num_rows = _HEADER.unpack(file.read(_HEADER.size))
                 if magic != _MAGIC or num_rows > size // _ROW.size:
-                    raise ValueError("a file doesn't begin as one does")
+                    raise ValueError("a file doesn't begin as it should")
                 rows = _ROW.iter_unpack(file.read(num_rows * _ROW.size))
                 places = {key: _Place(name, *place) for key, *place in rows}
             if any(place.start + place.length > size for place in places.values()):

@@ -149,7 +149,7 @@ def test_damage_is_set_aside_with_one_warning(path, warnings):
     put(store, KEYS[:1])
     assert_holds(LayerStore(str(path)), KEYS[:1])
     (warning,) = warnings()
-    assert str(path) in warning and "doesn't begin as one does" in warning
+    assert str(path) in warning and "doesn't begin as it should" in warning
     assert (path / f"{damaged.name}.unsound").exists()
 
 
