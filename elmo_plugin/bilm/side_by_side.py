@@ -1,7 +1,7 @@
 """Two computations at once, each with half of torch's threads."""
 
-import threading
-from typing import Callable, List, Tuple, TypeVar, Union
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable, Tuple, TypeVar
 
 import torch
 
@@ -17,44 +17,28 @@ def side_by_side(first: Callable[[], T], second: Callable[[], T]) -> Tuple[T, T]
     gradients.
     """
     num_threads = torch.get_num_threads()
-    modes = _Modes()
-    results: List[Union[T, BaseException]] = []
-
-    def run_second() -> None:
-        torch.set_num_threads(max(1, num_threads // 2))
-        try:
-            results.append(modes.run(second))
-        except BaseException as error:
-            results.append(error)
-
+    half = max(1, num_threads // 2)
     # The setting applies to the calling thread and to threads that start later.
-    torch.set_num_threads(max(1, num_threads // 2))
-    thread = threading.Thread(target=run_second)
+    torch.set_num_threads(half)
     try:
-        thread.start()
-        first_result = first()
+        with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(half,)) as thread:
+            second_result = thread.submit(_in_the_same_modes(second))
+            return first(), second_result.result()
     finally:
-        thread.join()
         torch.set_num_threads(num_threads)
-    (second_result,) = results
-    if isinstance(second_result, BaseException):
-        raise second_result
-    return first_result, second_result
 
 
-class _Modes:
-    """The modes that torch keeps for each thread, as they are at construction."""
+def _in_the_same_modes(function: Callable[[], T]) -> Callable[[], T]:
+    """The function in the modes that torch keeps for each thread, as they are in this one."""
+    grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    autocast, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
-    def __init__(self) -> None:
-        self._grad = torch.is_grad_enabled()
-        self._inference = torch.is_inference_mode_enabled()
-        self._autocast = torch.is_autocast_enabled("cpu")
-        self._autocast_dtype = torch.get_autocast_dtype("cpu")
-
-    def run(self, function: Callable[[], T]) -> T:
+    def run() -> T:
         with (
-            torch.inference_mode(self._inference),
-            torch.set_grad_enabled(self._grad),
-            torch.autocast("cpu", self._autocast_dtype, enabled=self._autocast),
+            torch.inference_mode(inference),
+            torch.set_grad_enabled(grad),
+            torch.autocast("cpu", dtype, enabled=autocast),
         ):
             return function()
+
+    return run

@@ -30,6 +30,11 @@ Embedded = Generator[Tuple[Piece, Iterable[numpy.ndarray]], None, None]
 class Engine:
     """Embeds pieces, and yields each with its vectors, in order."""
 
+    def __init__(self, num_workers: int = 1) -> None:
+        if num_workers < 1:
+            raise ConfigurationError(f"it takes at least 1 worker, got {num_workers}")
+        self._num_workers = num_workers
+
     def embed(
         self, embedder: ElmoEmbedder, piece_embedder: PieceEmbedder, pieces: Iterator[Piece], folder: Path
     ) -> Embedded:
@@ -64,9 +69,7 @@ class Processes(Engine):
     """
 
     def __init__(self, num_workers: int, start_method: str = "spawn") -> None:
-        if num_workers < 1:
-            raise ConfigurationError(f"it takes at least 1 worker, got {num_workers}")
-        self._num_workers = num_workers
+        super().__init__(num_workers)
         self._context: Any = multiprocessing.get_context(start_method)
 
     def embed(self, embedder, piece_embedder, pieces, folder) -> Embedded:
@@ -156,9 +159,7 @@ class Ray(Engine):
     """
 
     def __init__(self, num_workers: int) -> None:
-        if num_workers < 1:
-            raise ConfigurationError(f"it takes at least 1 worker, got {num_workers}")
-        self._num_workers = num_workers
+        super().__init__(num_workers)
         try:
             import ray
         except ImportError as error:
@@ -177,8 +178,7 @@ class Ray(Engine):
         except ray.exceptions.WorkerCrashedError as error:
             raise ConfigurationError(
                 f"the workers of one piece died {_NUM_RETRIES + 1} times, perhaps for lack of memory. What was "
-                "finished "
-                "is kept: run the same command with --resume and a smaller --batch-size"
+                "finished is kept: run the same command with --resume and a smaller --batch-size"
             ) from error
         finally:
             if is_ours:

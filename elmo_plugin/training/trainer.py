@@ -238,7 +238,9 @@ class ResumableTrainer(Trainer):
         """Records the results, tells schedulers and callbacks, and saves: the best model comes last."""
         score: Optional[float] = None
         if validated:
-            score = self._score(validated, epoch)
+            score = self._metric_tracker.combined_score(validated)
+            if math.isnan(score):
+                raise self._diverged(f"The validation metric is nan after epoch {epoch}")
             self._metric_tracker.add_metrics(validated)
         self._is_best = self._should_validate_this_epoch and self._metric_tracker.is_best_so_far()
         if self._is_best:
@@ -257,12 +259,6 @@ class ResumableTrainer(Trainer):
             self._save_best_model()
         if self._distributed:
             dist.barrier()
-
-    def _score(self, validated: Dict[str, float], epoch: int) -> float:
-        score = self._metric_tracker.combined_score(validated)
-        if math.isnan(score):
-            raise self._diverged(f"The validation metric is nan after epoch {epoch}")
-        return score
 
     def _record(self, epoch: int, trained: Dict[str, float], validated: Dict[str, float], elapsed: float) -> None:
         metrics = self._metrics

@@ -40,7 +40,7 @@ from elmo_plugin.training import bilm_trainer as trainer_module
 from elmo_plugin.training.bilm_trainer import BiLmTrainer, Speed, num_targets
 from elmo_plugin.training.checkpointer import AtomicCheckpointer
 
-KILLS = [(0, 1), (0, 4), (0, NUM_BATCHES), (0, None), (1, 1), (1, 3), (2, NUM_BATCHES), (2, None)]
+KILLS = [(0, 4), (0, NUM_BATCHES), (1, 1), (2, None)]
 
 
 @pytest.mark.parametrize("loader", [JumpingLoader, ReplayedLoader])
@@ -56,16 +56,11 @@ def test_a_recovered_run_is_the_same_as_one_that_was_not_killed(tmp_path, loader
     "config",
     [
         {"num_gradient_accumulation_steps": 2},
-        {"checkpointer": {"save_every_num_batches": 3, "keep_most_recent_by_count": 1}},
-        {"checkpointer": {"save_completed_epochs": False, "save_every_num_batches": 2}},
-        {"moving_average": {"type": "exponential", "decay": 0.9}},
-        {"learning_rate_scheduler": {"type": "noam", "model_size": 4, "warmup_steps": 5}},
-        {"callbacks": [{"type": "should_validate_callback", "validation_start": 1}]},
         {"loss_multiplier": 20.0, "validate_from_zeros": False, "use_amp": True},
-        {"patience": 1, "num_epochs": 6, "validation_metric": "+loss"},
     ],
 )
 def test_a_recovered_run_is_the_same_with(tmp_path, config):
+    """With what concerns the state or this trainer alone; trainer_test.py has the rest."""
     expected = train(tmp_path / "whole", **config)
     for epoch, batch in [(0, 2), (0, None), (1, 1), (1, 3)]:
         actual = train_killed(tmp_path / f"{epoch}_{batch}", KillAt(epoch, batch), **config)
