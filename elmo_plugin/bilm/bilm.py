@@ -82,9 +82,7 @@ class BiLm(torch.nn.Module):
         self.precision = precision
         self._carried_state: Optional[BiLmState] = None
         mapping = CharacterMapping(options.max_characters_per_token)
-        self._boundary_ids = torch.tensor([mapping.begin_sentence_ids, mapping.end_sentence_ids])
-        self._awaiting_weights: Optional[str] = None
-        self.register_load_state_dict_pre_hook(_weights_arrive)
+        self.boundary_ids = torch.tensor([mapping.begin_sentence_ids, mapping.end_sentence_ids])
 
     def _recurrent_layers(self) -> torch.nn.ModuleList:
         options = self.options
@@ -116,7 +114,7 @@ class BiLm(torch.nn.Module):
     def add_boundaries(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """Adds <S> before each sentence and </S> after it. Returns the ids, and the lengths including the two."""
         lengths = (character_ids > 0).any(dim=-1).sum(dim=-1)
-        begin, end = self._boundary_ids.to(character_ids.device)
+        begin, end = self.boundary_ids.to(character_ids.device)
         with_boundaries = functional.pad(character_ids, (0, 0, 1, 1))
         with_boundaries[:, 0] = begin
         with_boundaries[torch.arange(len(lengths), device=lengths.device), lengths + 1] = end
@@ -148,8 +146,6 @@ class BiLm(torch.nn.Module):
     def token_layer(self, character_ids: torch.Tensor) -> torch.Tensor:
         """The context-independent vectors of character ids of any leading shape."""
         self._check_width(character_ids)
-        if self._awaiting_weights is not None:
-            raise RuntimeError(self._awaiting_weights)
         return self.character_cnn(character_ids)
 
     def _contextualise(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -291,10 +287,6 @@ class BiLm(torch.nn.Module):
         """Forgets the carried states, so that the next batch starts from zeros."""
         self._carried_state = None
 
-    def await_weights(self, complaint: str) -> None:
-        """Makes any use of this biLM fail with `complaint` until weights are loaded into it."""
-        self._awaiting_weights = complaint
-
     def _check_width(self, character_ids: torch.Tensor) -> None:
         expected = self.options.max_characters_per_token
         if character_ids.size(-1) != expected:
@@ -302,8 +294,3 @@ class BiLm(torch.nn.Module):
                 f"tokens came with {character_ids.size(-1)} characters, but this biLM reads {expected}: set the "
                 f'max_characters_per_token of the "elmo::characters" indexer to {expected}'
             )
-
-
-def _weights_arrive(bilm: BiLm, state_dict, prefix: str, *unused) -> None:
-    if f"{prefix}character_cnn.char_embedding" in state_dict:
-        bilm._awaiting_weights = None

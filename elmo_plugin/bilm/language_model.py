@@ -16,11 +16,10 @@ from torch.nn import functional
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.cuda_graphs import WindowRunner
 from elmo_plugin.bilm.perplexity import BiLmPerplexity
+from elmo_plugin.bilm.sharing import distinct_words
 from elmo_plugin.bilm.softmax import BiLmSoftmax
 from elmo_plugin.bilm.state import BiLmState
 from elmo_plugin.bilm.word_ids import NAMESPACE, WordIds
-from elmo_plugin.characters import unique_rows
-from elmo_plugin.characters.mapping import CharacterMapping
 
 
 class Streams(NamedTuple):
@@ -147,16 +146,12 @@ class BiLmLanguageModel(Model):
 
     def _token_vectors(self, character_ids: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The vectors of `<S>`, `</S>`, and the words; each word type goes through the token layer once."""
-        batch_size, num_words, num_characters = character_ids.shape
-        types, type_ids = unique_rows(character_ids.reshape(-1, num_characters))
-        words = functional.embedding(type_ids.view(batch_size, num_words), self.bilm.token_layer(types))
-        mapping = CharacterMapping(num_characters)
+        types, type_ids = distinct_words(character_ids)
+        words = functional.embedding(type_ids, self.bilm.token_layer(types))
         # Shape: (2, projection_dim)
-        boundaries = self.bilm.token_layer(
-            character_ids.new_tensor([mapping.begin_sentence_ids, mapping.end_sentence_ids])
-        )
+        boundaries = self.bilm.token_layer(self.bilm.boundary_ids.to(character_ids.device))
         # Shape: (batch_size, 1, projection_dim), twice
-        begin, end = boundaries[:, None, None].expand(-1, batch_size, -1, -1)
+        begin, end = boundaries[:, None, None].expand(-1, len(character_ids), -1, -1)
         return begin, end, words
 
     def run_sentences(self, streams: Streams) -> TopLayer:

@@ -9,7 +9,7 @@ files are not touched: the biLM is built at those sizes and refuses to run until
 import json
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 from allennlp.common import Params, Registrable
@@ -51,8 +51,7 @@ class BiLmSource(Registrable):
     ) -> BiLm:
         """The published pair of files, each a local path or a URL."""
         source = {"options_file": options_file, "weight_file": weight_file}
-        bilm = _read_or_rebuild(lambda: loading.read_files(options_file, weight_file), source, serialization_dir)
-        return _set_up(bilm, dropout, stateful, precision)
+        return _set_up(_open(loading.read_files, source, serialization_dir), dropout, stateful, precision)
 
     @staticmethod
     def from_name(
@@ -63,8 +62,8 @@ class BiLmSource(Registrable):
         serialization_dir: Optional[str] = None,
     ) -> BiLm:
         """A biLM by the one string that names it: see `BiLm.load`."""
-        bilm = _read_or_rebuild(lambda: loading.load(name), {"pretrained": name}, serialization_dir)
-        return _set_up(bilm, dropout, stateful, precision)
+        source = {"pretrained": name}
+        return _set_up(_open(loading.load, source, serialization_dir), dropout, stateful, precision)
 
     @staticmethod
     def from_archive(
@@ -76,8 +75,7 @@ class BiLmSource(Registrable):
     ) -> BiLm:
         """The biLM inside a model archive: that of a language model trained here, or of a task model."""
         source = {"archive_file": archive_file}
-        bilm = _read_or_rebuild(lambda: loading.read_archive(archive_file), source, serialization_dir)
-        return _set_up(bilm, dropout, stateful, precision)
+        return _set_up(_open(loading.read_archive, source, serialization_dir), dropout, stateful, precision)
 
     @staticmethod
     def from_sizes(
@@ -126,22 +124,40 @@ def _set_up(bilm: BiLm, dropout: float, stateful: bool, precision: str) -> BiLm:
     return bilm
 
 
-def _read_or_rebuild(read: Callable[[], BiLm], source: Dict[str, str], serialization_dir: Optional[str]) -> BiLm:
-    """Reads the biLM, unless `serialization_dir` already holds its sizes and weights."""
+def _open(read: Callable[..., BiLm], source: Dict[str, str], serialization_dir: Optional[str]) -> BiLm:
+    """Reads the biLM from what `source` names, unless `serialization_dir` already holds its sizes and weights."""
     if serialization_dir is None:
-        return read()
+        return read(*source.values())
     folder = Path(serialization_dir)
     key = json.dumps(source, sort_keys=True)
     recorded = read_record(folder, RECORD_NAME).get(key)
     if recorded is not None and saved_weights(folder):
         bilm = BiLm(BiLmOptions.from_json(recorded, name=str(folder / "vocabulary" / RECORD_NAME)))
-        bilm.await_weights(
+        complaint = (
             f"the biLM of {key} was built from the sizes recorded in {folder}, but no weights were loaded into it"
         )
+        _AwaitedWeights(bilm, complaint)
         return bilm
-    bilm = read()
+    bilm = read(*source.values())
     bilm.register_state_dict_pre_hook(WhenFirstSaved(folder, partial(_record_sizes, key)))
     return bilm
+
+
+class _AwaitedWeights:
+    """Makes any use of a biLM fail with `complaint` until weights are loaded into it."""
+
+    def __init__(self, bilm: BiLm, complaint: str) -> None:
+        self._complaint = complaint
+        bilm.character_cnn.register_forward_pre_hook(self._refuse)
+        bilm.register_load_state_dict_pre_hook(self._arrive)
+
+    def _refuse(self, *_: Any) -> None:
+        if self._complaint:
+            raise RuntimeError(self._complaint)
+
+    def _arrive(self, bilm: BiLm, state_dict: Dict[str, Any], prefix: str, *_: Any) -> None:
+        if f"{prefix}character_cnn.char_embedding" in state_dict:
+            self._complaint = ""
 
 
 def _record_sizes(key: str, bilm: BiLm, folder: Path) -> None:
