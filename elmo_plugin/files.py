@@ -84,12 +84,14 @@ def strings_in(value: Any, except_key: Optional[str] = None) -> Iterator[str]:
 
 
 def read_json(path: PathOrStr, remedy: str, kind: type = dict) -> Any:
-    """The JSON object, or what `kind` says, in a file that this project wrote. `remedy` is for the error."""
+    """The JSON object, or what `kind` says, in a file. `remedy` is for the error."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         if not isinstance(content, kind):
             raise ValueError(f"a {type(content).__name__} where a {kind.__name__} was expected")
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read ({error.strerror or error}); {remedy}") from error
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} isn't JSON as expected ({error}); {remedy}") from error
     return content
 

@@ -152,9 +152,14 @@ def test_a_file_that_is_read_whole_has_a_limit_of_its_own(tmp_path, monkeypatch)
         files.read_text(str(path))
 
 
-@pytest.mark.parametrize("content", ["{", "[]", b"\xff", None, "[" * 100_000])
+def test_json_that_cannot_be_read_is_told_by_name_with_the_remedy(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"record.json can't be read \(No such file.*\); make it again"):
+        files.read_json(tmp_path / "record.json", "make it again")
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b"[" * 100_000])
 def test_json_that_is_not_as_written_is_told_by_name_with_the_remedy(tmp_path, content):
     path = tmp_path / "record.json"
-    path.mkdir() if content is None else path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"record.json isn't JSON as expected \(.*\); make it again"):
         files.read_json(path, "make it again")

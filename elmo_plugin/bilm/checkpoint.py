@@ -9,7 +9,6 @@ import logging
 import os
 import re
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 import h5py
@@ -20,7 +19,7 @@ from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.characters.mapping import DEFAULT_MAX_CHARACTERS
 from elmo_plugin.errors import ConfigurationError
-from elmo_plugin.files import PathOrStr, replacing
+from elmo_plugin.files import PathOrStr, read_json, replacing
 
 logger = logging.getLogger(__name__)
 
@@ -98,14 +97,7 @@ def _one_layer_name(dataset: str) -> str:
 
 def read_options(options_file: PathOrStr) -> BiLmOptions:
     """Reads an options.json."""
-    try:
-        options = json.loads(Path(options_file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(
-            f"can't read the biLM's options file {options_file}: {error.strerror or error}"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"the biLM's options file {options_file} isn't JSON: {error}") from error
+    options = read_json(options_file, "give the biLM's options.json")
     return BiLmOptions.from_json(options, name=str(options_file))
 
 

@@ -30,7 +30,7 @@ class BiLmPerplexity(Metric):
         self, forward_nll: torch.Tensor, backward_nll: torch.Tensor, mask: torch.Tensor
     ) -> None:
         """Adds a batch; all three have the same shape, and positions where `mask` is False don't count."""
-        sums = [_masked_sum(nll.detach(), mask) for nll in (forward_nll, backward_nll)]
+        sums = [nll.detach().double().masked_fill(~mask, 0.0).sum() for nll in (forward_nll, backward_nll)]
         batch = torch.stack([*sums, mask.sum().double()])
         # Reduced here, where every process passes once per batch; get_metric may be called by one process alone.
         self._totals = self._totals.to(batch.device) + dist_reduce_sum(batch)
@@ -51,7 +51,3 @@ class BiLmPerplexity(Metric):
     def reset(self) -> None:
         # Forward and backward negative log likelihood, and the number of targets, which both directions share.
         self._totals = torch.zeros(3, dtype=torch.float64)
-
-
-def _masked_sum(nll: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    return nll.double().masked_fill(~mask, 0.0).sum()

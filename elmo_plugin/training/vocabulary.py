@@ -4,15 +4,14 @@ vocabulary.
 
 import logging
 from collections import Counter
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, List, Optional
 
 from allennlp.common.checks import ConfigurationError
-from allennlp.common.file_utils import cached_path
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
 
 from elmo_plugin.bilm.word_ids import NAMESPACE, SPECIAL_WORDS
-from elmo_plugin.files import read_lines
+from elmo_plugin.files import numbered_lines
 from elmo_plugin.training.corpus import SentenceSource, TextFiles
 
 logger = logging.getLogger(__name__)
@@ -124,8 +123,9 @@ def _is_ordinary(word: str) -> bool:
 def read_vocab_file(path: str) -> List[str]:
     """The words of a bilm-tf vocabulary file, checked."""
     line_numbers: Dict[str, int] = {}
-    local_path = str(cached_path(path))
-    for line_number, word in enumerate(_stripped_lines(local_path), start=1):
+    for line_number, line in numbered_lines(path, skip_blank=False):
+        # Unicode's other white space stays: a published vocabulary may have such a word, and a class is a line number.
+        word = line.strip(" \t\r\n")
         if word == _PLACEHOLDER:
             continue
         if not word or _NEWLINE_IN_FILES in word or "\r" in word:
@@ -140,8 +140,3 @@ def read_vocab_file(path: str) -> List[str]:
             f"{', '.join(words[:3]) or 'nothing'}. Put them first, then the words, most frequent first."
         )
     return words
-
-
-def _stripped_lines(path: str) -> Iterable[str]:
-    # Unicode's other white space stays: a published vocabulary may have such a word, and a class is a line number.
-    return (line.strip(" \t\r\n") for line in read_lines(path, skip_blank=False))
