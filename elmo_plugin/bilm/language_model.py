@@ -109,8 +109,11 @@ class BiLmLanguageModel(Model):
         if pretrained_file is not None:
             self._load_pretrained(pretrained_file)
 
-    def forward(
-        self, tokens: Optional[TextFieldTensors] = None, target_ids: Optional[torch.Tensor] = None, **windows
+    def forward(  # type: ignore[override]
+        self,
+        tokens: Optional[TextFieldTensors] = None,
+        target_ids: Optional[torch.Tensor] = None,
+        **windows: torch.Tensor,
     ) -> Dict[str, torch.Tensor]:
         """Takes `tokens` and `target_ids` of sentences, or else what `elmo::windows` gives for packed windows."""
         if tokens is not None and target_ids is not None:
@@ -161,8 +164,10 @@ class BiLmLanguageModel(Model):
     def _read_windows(self, windows: Dict[str, torch.Tensor]) -> Streams:
         # Each word type of the batch goes through the token layer once.
         types = self.bilm.token_layer(windows["characters"])
-        inputs = (functional.embedding(windows[name], types) for name in ("forward_inputs", "backward_inputs"))
-        return Streams(*inputs, windows["forward_targets"], windows["backward_targets"], windows["mask"])
+        streams = {name: windows[name] for name in Streams._fields}
+        for name in ("forward_inputs", "backward_inputs"):
+            streams[name] = functional.embedding(windows[name], types)
+        return Streams(**streams)
 
     def _run_windows(self, streams: Streams, sentence_starts: torch.Tensor) -> TopLayer:
         self._check_carried_state(num_rows=streams.mask.size(0))
