@@ -1,7 +1,8 @@
 """What the tasks' metrics share."""
 
-from dataclasses import fields
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable, ClassVar, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from allennlp.common.util import is_distributed
@@ -40,8 +41,40 @@ class Counts:
     """A dataclass of numbers, of Counters, or of further counts, which adds up field by field."""
 
     def __add__(self, other: Any) -> Any:
-        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
         return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
+
+
+@dataclass
+class SpanCounts(Counts):
+    """The spans that tags denote, by type: those in the gold tags, the predicted ones, and those in both."""
+
+    gold: Counter = field(default_factory=Counter)
+    predicted: Counter = field(default_factory=Counter)
+    correct: Counter = field(default_factory=Counter)
+    excluded: ClassVar[Tuple[str, ...]] = ()  # types that don't count overall
+
+    def add_spans(self, gold: Collection[Any], predicted: Collection[Any]) -> None:
+        correct = set(gold) & set(predicted)
+        for counter, spans in ((self.gold, gold), (self.predicted, predicted), (self.correct, correct)):
+            counter.update(span.type for span in spans)
+
+    @property
+    def types(self) -> List[str]:
+        """The types that occurred, apart from those that are excluded."""
+        return sorted((self.gold.keys() | self.predicted.keys()) - set(self.excluded))
+
+    def numbers(self, type_: Optional[str] = None) -> List[int]:
+        """How many spans of one type, or of all that count, are correct, predicted and gold."""
+        types = self.types if type_ is None else [type_]
+        return [sum(counter[each] for each in types) for counter in (self.correct, self.predicted, self.gold)]
+
+    def percentages(self, type_: Optional[str] = None) -> F1Scores:
+        return F1Scores.percentages(*self.numbers(type_))
+
+    def scores(self, type_: Optional[str] = None) -> F1Scores:
+        """The same as fractions of 1."""
+        return self.percentages(type_).fractions()
 
 
 class CountingMetric(Metric):
@@ -54,6 +87,7 @@ class CountingMetric(Metric):
 
     supports_distributed = True
     make_counts: Callable[[], Any]
+    _counts: Any
 
     def __init__(self) -> None:
         self.reset()

@@ -279,7 +279,7 @@ def _places_of_words(lengths: List[int]) -> torch.Tensor:
 
 def _antecedent_scores(mention_scores: torch.Tensor, pair_scores: torch.Tensor) -> torch.Tensor:
     """s(i, j), with s(i, none) = 0 in the first column: (num_spans, 1 + num_antecedents)."""
-    antecedents = _antecedents(*pair_scores.shape, pair_scores.device).clamp(min=0)
+    antecedents = _antecedents(len(pair_scores), pair_scores.size(1), pair_scores.device).clamp(min=0)
     # Sums and their exponentials are in single precision under autocast too.
     mention_scores = mention_scores.to(torch.promote_types(mention_scores.dtype, torch.float32))
     total = pair_scores + mention_scores.unsqueeze(1) + mention_scores[antecedents]

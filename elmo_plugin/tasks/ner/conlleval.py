@@ -6,19 +6,18 @@ prints the report on a file of predictions: one token per line, with its gold ta
 columns, and a blank line after each sentence.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import Iterable, List, Optional, Sequence
+from dataclasses import dataclass
+from typing import Iterable, List, Sequence
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.tasks.common.columns import sentence_rows
-from elmo_plugin.tasks.common.metrics import Counts, F1Scores, ratio
+from elmo_plugin.tasks.common.metrics import F1Scores, SpanCounts, ratio
 from elmo_plugin.tasks.common.spans import chunks
 
 
 @dataclass
-class ConllCounts(Counts):
+class ConllCounts(SpanCounts):
     """What conlleval counts in sentences of gold and predicted tags. A span is correct if its tokens and its type are.
 
     Tags may be in any scheme and malformed; the spans are then what conlleval makes of them, see `chunks`. U and L,
@@ -27,33 +26,19 @@ class ConllCounts(Counts):
 
     num_tokens: int = 0
     num_correct_tags: int = 0
-    gold: Counter = field(default_factory=Counter)  # spans by type
-    predicted: Counter = field(default_factory=Counter)
-    correct: Counter = field(default_factory=Counter)
 
     def add_sentence(self, gold_tags: Sequence[str], predicted_tags: Sequence[str]) -> None:
         if len(gold_tags) != len(predicted_tags):
             raise ValueError(f"a sentence has {len(gold_tags)} gold tags but {len(predicted_tags)} predicted ones")
         gold_tags, predicted_tags = as_conll_tags(gold_tags), as_conll_tags(predicted_tags)
-        gold_spans, predicted_spans = chunks(gold_tags), chunks(predicted_tags)
         self.num_tokens += len(gold_tags)
         self.num_correct_tags += sum(map(str.__eq__, gold_tags, predicted_tags))
-        self.gold.update(span.type for span in gold_spans)
-        self.predicted.update(span.type for span in predicted_spans)
-        self.correct.update(span.type for span in set(gold_spans) & set(predicted_spans))
-
-    @property
-    def types(self) -> List[str]:
-        return sorted(self.gold.keys() | self.predicted.keys())
+        self.add_spans(chunks(gold_tags), chunks(predicted_tags))
 
     @property
     def accuracy(self) -> float:
         """The accuracy of tags, including those outside spans."""
         return ratio(100 * self.num_correct_tags, self.num_tokens) / 100
-
-    def scores(self, type_: Optional[str] = None) -> F1Scores:
-        """The scores of the spans of one type, or of all."""
-        return self._percentages(type_).fractions()
 
     def report(self) -> str:
         """conlleval's text, to the letter."""
@@ -63,14 +48,10 @@ class ConllCounts(Counts):
         ]
         if self.num_tokens:
             accuracy = 100 * self.num_correct_tags / self.num_tokens
-            lines.append(f"accuracy: {accuracy:6.2f}%; {_format(self._percentages())}")
+            lines.append(f"accuracy: {accuracy:6.2f}%; {_format(self.percentages())}")
         for type_ in self.types:
-            lines.append(f"{type_:>17}: {_format(self._percentages(type_))}  {self.predicted[type_]}")
+            lines.append(f"{type_:>17}: {_format(self.percentages(type_))}  {self.predicted[type_]}")
         return "\n".join(lines) + "\n"
-
-    def _percentages(self, type_: Optional[str] = None) -> F1Scores:
-        counters = (self.correct, self.predicted, self.gold)
-        return F1Scores.percentages(*(each.total() if type_ is None else each[type_] for each in counters))
 
 
 def as_conll_tags(tags: Iterable[str]) -> List[str]:

@@ -1,15 +1,14 @@
 """The scorer of CoNLL-2005, srl-eval.pl, in Python: the same counts, the same report, and the files that it reads."""
 
-from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.files import numbered_lines, parse_json
-from elmo_plugin.tasks.common.metrics import Counts, F1Scores, ratio
+from elmo_plugin.tasks.common.metrics import SpanCounts, ratio
 from elmo_plugin.tasks.common.spans import chunks
 from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.srl.conll import CONTINUATION, PREDICATE, Frame
@@ -42,14 +41,12 @@ def arguments(tags: Sequence[str]) -> Set[Argument]:
 
 
 @dataclass
-class SrlCounts(Counts):
+class SrlCounts(SpanCounts):
     """What srl-eval counts. An argument is correct if its type and all of its pieces are; V is counted separately."""
 
     num_propositions: int = 0
     num_perfect: int = 0
-    correct: Counter = field(default_factory=Counter)  # arguments by type, V among them
-    excess: Counter = field(default_factory=Counter)
-    missed: Counter = field(default_factory=Counter)
+    excluded = EXCLUDED
 
     def add_proposition(self, gold_tags: Sequence[str], predicted_tags: Sequence[str]) -> None:
         """Counts one predicate's arguments."""
@@ -58,19 +55,7 @@ class SrlCounts(Counts):
         gold, predicted = arguments(gold_tags), arguments(predicted_tags)
         self.num_propositions += 1
         self.num_perfect += all(argument.type in EXCLUDED for argument in gold ^ predicted)
-        self.correct.update(argument.type for argument in gold & predicted)
-        self.excess.update(argument.type for argument in predicted - gold)
-        self.missed.update(argument.type for argument in gold - predicted)
-
-    @property
-    def types(self) -> List[str]:
-        """The types of arguments that occurred, except V."""
-        met = self.correct.keys() | self.excess.keys() | self.missed.keys()
-        return sorted(met - set(EXCLUDED))
-
-    def scores(self, type_: Optional[str] = None) -> F1Scores:
-        """The scores of the arguments of one type, or of all but V."""
-        return _percentages(*self._counts(type_)).fractions()
+        self.add_spans(gold, predicted)
 
     def report(self, num_sentences: int) -> str:
         """srl-eval's text, to the letter."""
@@ -85,26 +70,19 @@ class SrlCounts(Counts):
                 "", "corr.", "excess", "missed", "prec.", "rec.", "F1"
             ),
             rule,
-            self._line("Overall", self._counts()),
+            self._line("Overall"),
             "-" * 10,
-            *(self._line(type_, self._counts(type_)) for type_ in self.types),
+            *(self._line(type_, type_) for type_ in self.types),
             rule,
-            *(self._line(type_, self._counts(type_)) for type_ in EXCLUDED if any(self._counts(type_))),
+            *(self._line(type_, type_) for type_ in EXCLUDED if any(self.numbers(type_))),
             rule,
         ]
         return "\n".join(lines) + "\n"
 
-    def _counts(self, type_: Optional[str] = None) -> Tuple[int, int, int]:
-        types = self.types if type_ is None else [type_]
-        correct, excess, missed = (
-            sum(counter[type_] for type_ in types) for counter in (self.correct, self.excess, self.missed)
-        )
-        return correct, excess, missed
-
-    @staticmethod
-    def _line(name: str, counts: Tuple[int, int, int]) -> str:
-        numbers = "{:6d}  {:6d}  {:6d}   {:6.2f}  {:6.2f}  {:6.2f}".format(*counts, *_percentages(*counts))
-        return f"{name:>10}   {numbers}"
+    def _line(self, name: str, type_: Optional[str] = None) -> str:
+        correct, predicted, gold = self.numbers(type_)
+        counts = f"{correct:6d}  {predicted - correct:6d}  {gold - correct:6d}"
+        return f"{name:>10}   {counts}   " + "{:6.2f}  {:6.2f}  {:6.2f}".format(*self.percentages(type_))
 
 
 def format_props(words: Sequence[str], frames: Iterable[Frame]) -> str:
@@ -175,7 +153,3 @@ def _is_predicate(value: Any) -> bool:
         and isinstance(index, int)
         and 0 <= index < len(texts[0])  # type: ignore[arg-type]
     )
-
-
-def _percentages(correct: int, excess: int, missed: int) -> F1Scores:
-    return F1Scores.percentages(correct, correct + excess, correct + missed)

@@ -90,7 +90,7 @@ def test_a_report_on_nothing_says_so():
 
 def test_halves_are_rounded_as_conlleval_rounds_them():
     # 17 of 33 are found, of 31: 53.125, which its arithmetic makes a little more than that.
-    counts = ConllCounts(64, 64)
+    counts = ConllCounts(num_tokens=64, num_correct_tags=64)
     counts.gold["X"], counts.predicted["X"], counts.correct["X"] = 31, 33, 17
     assert "FB1:  53.13  33" in counts.report()
 

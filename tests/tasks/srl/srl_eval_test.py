@@ -14,8 +14,16 @@ def count(*pairs):
     return counts
 
 
+def excess(counts):
+    return counts.predicted - counts.correct
+
+
+def missed(counts):
+    return counts.gold - counts.correct
+
+
 def totals(counts):
-    return counts.correct.total(), counts.excess.total(), counts.missed.total()
+    return counts.correct.total(), excess(counts).total(), missed(counts).total()
 
 
 def test_a_continuation_is_a_piece_of_the_argument_before_it():
@@ -47,8 +55,8 @@ def test_a_reference_is_a_type_of_its_own():
 def test_types_and_boundaries_must_both_be_right():
     counts = count(("(ARG0* *) (V*) (ARG1*) (ARG2*)", "(ARG0*) * (V*) (ARG1*) (ARG3*)"))
     assert counts.correct == {"V": 1, "ARG1": 1}
-    assert counts.excess == {"ARG0": 1, "ARG3": 1}
-    assert counts.missed == {"ARG0": 1, "ARG2": 1}
+    assert excess(counts) == {"ARG0": 1, "ARG3": 1}
+    assert missed(counts) == {"ARG0": 1, "ARG2": 1}
     assert counts.scores() == pytest.approx((1 / 3, 1 / 3, 1 / 3))
 
 
@@ -66,7 +74,7 @@ def test_v_and_its_continuations_dont_count():
     counts = count(("(ARG0*) (V*) * (C-V*)", "(ARG0*) * (V*) *"))
     assert counts.scores() == (1.0, 1.0, 1.0)
     assert (counts.num_perfect, counts.types) == (1, ["ARG0"])
-    assert counts.missed == counts.excess == {"V": 1}
+    assert missed(counts) == excess(counts) == {"V": 1}
 
 
 def test_the_predicates_of_a_sentence_are_counted_one_by_one():
