@@ -113,11 +113,8 @@ class Esim(Classifier):
         readable = super().make_output_human_readable(output_dict)
         if "premise_tokens" in readable:
             premises, hypotheses = readable["premise_tokens"], readable["hypothesis_tokens"]
-            for name, rows, columns in (
-                ("premise_attention", premises, hypotheses),
-                ("hypothesis_attention", hypotheses, premises),
-            ):
-                readable[name] = _without_padding(readable[name], rows, columns)
+            readable["premise_attention"] = _without_padding(readable["premise_attention"], premises, hypotheses)
+            readable["hypothesis_attention"] = _without_padding(readable["hypothesis_attention"], hypotheses, premises)
         return readable
 
     def _check_lengths(self, premise_mask: torch.Tensor, hypothesis_mask: torch.Tensor) -> None:

@@ -11,7 +11,7 @@ from allennlp.models import Model
 from allennlp.modules import FeedForward, InputVariationalDropout, Seq2SeqEncoder
 from allennlp.nn import InitializerApplicator
 
-from elmo_plugin.tasks.common.task_model import Metadata, Scores, TaskModel
+from elmo_plugin.tasks.common.task_model import Metadata, Scores, TaskModel, copy_from
 from elmo_plugin.tasks.common.words import located
 from elmo_plugin.tasks.squad.metrics import SquadMetric
 from elmo_plugin.tasks.squad.modules import NOT_A_SPAN, BiAttention, LinearHeads, SelfAttention, SpanHeads, best_spans
@@ -138,22 +138,11 @@ class BidafSelfAttention(TaskModel):
 
     def make_output_human_readable(self, output_dict: Dict[str, Any]) -> Dict[str, Any]:
         """The answers as text, with their positions in it; see `SquadPredictor`."""
-        rows = zip(
-            output_dict["metadata"],
-            output_dict["spans"].tolist(),
-            output_dict["log_probabilities"].tolist(),
-            strict=True,
-        )
-        readable: Dict[str, List[Any]] = {}
-        for example, spans, log_probabilities in rows:
-            n_best = [
-                {**_answer(example, start, end), "probability": math.exp(log_probability)}
-                for (start, end), log_probability in zip(spans, log_probabilities, strict=True)
-                if log_probability > NOT_A_SPAN
-            ]
-            for name, value in {**{name: example[name] for name in COPIED}, **n_best[0], "n_best": n_best}.items():
-                readable.setdefault(name, []).append(value)
-        return readable
+        metadata = output_dict["metadata"]
+        spans, log_probabilities = output_dict["spans"].tolist(), output_dict["log_probabilities"].tolist()
+        n_best = [_answers(*row) for row in zip(metadata, spans, log_probabilities, strict=True)]
+        best = {name: [answers[0][name] for answers in n_best] for name in n_best[0][0]}
+        return {**copy_from(metadata, *COPIED), **best, "n_best": n_best}
 
     def _encode(self, text: EmbeddedText) -> torch.Tensor:
         encoded = self.encoder(self.dropout(text.input), text.mask)
@@ -164,6 +153,15 @@ def _loss(logits: torch.Tensor, gold: torch.Tensor) -> torch.Tensor:
     """The mean over the questions that have an answer, and 0 if none has."""
     total = torch.nn.functional.cross_entropy(logits, gold, ignore_index=NO_SPAN[0], reduction="sum")
     return total / gold.ne(NO_SPAN[0]).sum().clamp(min=1)
+
+
+def _answers(example: Dict[str, Any], spans: List[List[int]], log_probabilities: List[float]) -> List[Dict[str, Any]]:
+    """The spans of an example that there are, with their probabilities."""
+    return [
+        {**_answer(example, start, end), "probability": math.exp(log_probability)}
+        for (start, end), log_probability in zip(spans, log_probabilities, strict=True)
+        if log_probability > NOT_A_SPAN
+    ]
 
 
 def _answer(example: Dict[str, Any], first_token: int, last_token: int) -> Dict[str, Any]:

@@ -13,8 +13,6 @@ from elmo_plugin.tasks.common.spans import chunks
 from elmo_plugin.tasks.common.words import is_words
 from elmo_plugin.tasks.srl.conll import CONTINUATION, PREDICATE, Frame
 
-EXCLUDED = (PREDICATE,)
-
 
 class Argument(NamedTuple):
     """An argument's type and its pieces, each from its first word to the one past its last."""
@@ -46,7 +44,7 @@ class SrlCounts(SpanCounts):
 
     num_propositions: int = 0
     num_perfect: int = 0
-    excluded = EXCLUDED
+    excluded = (PREDICATE,)
 
     def add_proposition(self, gold_tags: Sequence[str], predicted_tags: Sequence[str]) -> None:
         """Counts one predicate's arguments."""
@@ -54,7 +52,7 @@ class SrlCounts(SpanCounts):
             raise ValueError(f"a sentence has {len(gold_tags)} gold tags but {len(predicted_tags)} predicted ones")
         gold, predicted = arguments(gold_tags), arguments(predicted_tags)
         self.num_propositions += 1
-        self.num_perfect += all(argument.type in EXCLUDED for argument in gold ^ predicted)
+        self.num_perfect += all(argument.type in self.excluded for argument in gold ^ predicted)
         self.add_spans(gold, predicted)
 
     def report(self, num_sentences: int) -> str:
@@ -74,7 +72,7 @@ class SrlCounts(SpanCounts):
             "-" * 10,
             *(self._line(type_, type_) for type_ in self.types),
             rule,
-            *(self._line(type_, type_) for type_ in EXCLUDED if any(self.numbers(type_))),
+            *(self._line(type_, type_) for type_ in self.excluded if any(self.numbers(type_))),
             rule,
         ]
         return "\n".join(lines) + "\n"
