@@ -67,5 +67,5 @@ def test_a_broken_file_ends_in_one_line_that_names_it(score, tmp_path):
 
 
 def test_a_missing_file_ends_in_one_line_that_names_it(score):
-    with pytest.raises(SystemExit, match="^error: nowhere.txt: No such file"):
+    with pytest.raises(SystemExit, match="^error: file nowhere.txt not found"):
         score("ner", "nowhere.txt")
