@@ -18,9 +18,12 @@ def joined(words: Sequence[Union[str, Token]]) -> List[Token]:
     tokens: List[Token] = []
     start = 0
     for word in words:
-        end = start + len(str(word))
-        tokens.append(replace(word, idx=start, idx_end=end) if isinstance(word, Token) else Token(word, start, end))
-        start = end + 1
+        if isinstance(word, str):
+            token = Token(word, start, start + len(word))
+        else:
+            token = replace(word, idx=start, idx_end=start + len(str(word)))
+        tokens.append(token)
+        start = token.idx_end + 1  # type: ignore[operator]
     return tokens
 
 

@@ -29,8 +29,8 @@ _FORMATS = {"jsonl": "jsonl", "tsv": "tsv", "txt": "tsv"}  # by the ending of th
 
 class _Pair(NamedTuple):
     line_number: int
-    premise: str
-    hypothesis: str
+    premise: Text
+    hypothesis: Text
     label: str
 
 
@@ -85,7 +85,7 @@ class SnliReader(TaskReader):
         pairs = some(self._labelled_pairs(str(file_path)), f"{file_path} holds no pair with a gold label")
         for pair in self.shard_iterable(pairs):
             try:
-                yield self.text_to_instance(self._text(pair.premise), self._text(pair.hypothesis), pair.label)
+                yield self.text_to_instance(pair.premise, pair.hypothesis, pair.label)
             except ValueError as error:
                 raise ConfigurationError(f"{file_path}, line {pair.line_number}: {error}") from error
 
@@ -111,7 +111,7 @@ class SnliReader(TaskReader):
         for pair in self._pairs(file_path):
             if pair.label == NO_GOLD_LABEL:
                 notes.add(logging.INFO, "skipped {} pairs, which have no gold label")
-            elif not (self._text(pair.premise.strip()) and self._text(pair.hypothesis.strip())):
+            elif not all(text.strip() if isinstance(text, str) else text for text in (pair.premise, pair.hypothesis)):
                 notes.add(logging.INFO, "skipped {} pairs, which have no word in the premise or the hypothesis")
             else:
                 self._check_label(pair, file_path)
@@ -137,7 +137,8 @@ class SnliReader(TaskReader):
         for line_number, line in lines:
             place = f"{file_path}, line {line_number}"
             example = parse_json(line, place)
-            yield _Pair(line_number, *(json_value(example, key, str, place) for key in keys))
+            premise, hypothesis, label = (json_value(example, key, str, place) for key in keys)
+            yield _Pair(line_number, self._text(premise), self._text(hypothesis), label)
 
     def _tsv_pairs(self, file_path: str, lines: Iterable[Tuple[int, str]]) -> Iterator[_Pair]:
         columns, min_cells, max_cells = self._columns, len(self._columns), float(len(self._columns))
@@ -159,7 +160,7 @@ class SnliReader(TaskReader):
                     f"({', '.join(columns)}), got {len(cells)}; set the reader's columns if the file has others"
                 )
             row = dict(zip(columns, cells, strict=False))
-            yield _Pair(line_number, row["premise"], row["hypothesis"], row["label"].strip())
+            yield _Pair(line_number, self._text(row["premise"]), self._text(row["hypothesis"]), row["label"].strip())
 
     def _header(self, cells: List[str]) -> Optional[List[str]]:
         """The columns that a file's first line names, by our names; None if it doesn't name any."""

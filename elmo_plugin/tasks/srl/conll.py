@@ -127,10 +127,11 @@ def _sentence(rows: List[Row], notes: Notes) -> Sentence:
             )
     place = f"{rows[0].file_path}:{rows[0].line_number}"
     columns = [_arguments(rows, number) for number in range(_NUM_COLUMNS_BEFORE, num_columns - 1)]
-    frames = _frames(rows, columns)
+    flat = [without_nested(spans) for spans in columns]
+    frames = _frames(rows, columns, flat)
     note = "left out {} columns of arguments that mark no predicate, (V*), and have no frameset"
     notes.add(logging.WARNING, note, len(columns) - len(frames), place)
-    num_nested = sum(len(spans) - len(without_nested(spans)) for spans in columns)
+    num_nested = sum(map(len, columns)) - sum(map(len, flat))
     note = "left out {} arguments nested in others of the same predicate, of which the outer one is kept"
     notes.add(logging.WARNING, note, num_nested, place)
     return Sentence(_column(rows, _WORD), _column(rows, _PART_OF_SPEECH), frames, place)
@@ -143,15 +144,16 @@ def _arguments(rows: List[Row], number: int) -> List[Span]:
         raise ConfigurationError(f"{rows[error.index].place}: column {number + 1}: {error}") from error
 
 
-def _frames(rows: List[Row], columns: List[List[Span]]) -> List[Frame]:
+def _frames(rows: List[Row], columns: List[List[Span]], flat: List[List[Span]]) -> List[Frame]:
+    """`flat` are the columns' arguments without nested ones."""
     with_frameset = [index for index, frameset in enumerate(_column(rows, _FRAMESET)) if frameset != "-"]
     # The k-th column belongs to the k-th frameset. A file without framesets still has the brackets.
     have_framesets = len(with_frameset) == len(columns)
     frames = []
-    for place, spans in enumerate(columns):
+    for place, (spans, kept) in enumerate(zip(columns, flat, strict=True)):
         predicate_index = _predicate(spans, with_frameset[place] if have_framesets else None)
         if predicate_index is not None:
-            frames.append(Frame(predicate_index, spans_to_tags(without_nested(spans), len(rows), "BIO")))
+            frames.append(Frame(predicate_index, spans_to_tags(kept, len(rows), "BIO")))
     return frames
 
 
