@@ -145,9 +145,9 @@ def copy_from(metadata: Metadata, *names: str) -> Dict[str, List[Any]]:
 
 
 def mean_of(values: List[Any]) -> Any:
-    """The mean of tensors of floating-point numbers; of anything else the first."""
+    """The mean of tensors of floating-point numbers; of anything else, and of a single one, the first."""
     first = values[0]
-    if not isinstance(first, torch.Tensor) or not first.is_floating_point():
+    if len(values) == 1 or not isinstance(first, torch.Tensor) or not first.is_floating_point():
         return first
     return torch.stack(values).mean(dim=0)
 
