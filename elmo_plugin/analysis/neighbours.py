@@ -10,7 +10,7 @@ import argparse
 import heapq
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy
 from allennlp.common import Tqdm
@@ -114,8 +114,9 @@ def nearest_tokens(
             cosines[~may_answer[:, start : start + len(block.vectors)]] = -numpy.inf
             # Shape: (num_queries, num_sentences in the block)
             of_sentences = numpy.maximum.reduceat(cosines, block.starts, axis=1)
+            numbers = range(block.first_sentence, store.num_sentences)
             for row, scores in enumerate(of_sentences):
-                best[row] = _merge(best[row], scores, block.first_sentence, num_neighbours)
+                best[row] = _best(best[row], scores, numbers, num_neighbours)
             bar.update(len(block.starts))
     return [
         [_neighbour(store, unit[row], may_answer[row], number) for _, number in ranked]
@@ -128,13 +129,15 @@ def _cosines(unit: numpy.ndarray, vectors: numpy.ndarray) -> numpy.ndarray:
     return (unit @ vectors.T) / numpy.maximum(numpy.linalg.norm(vectors, axis=-1), TINY)
 
 
-def _merge(
-    best: List[Tuple[float, int]], scores: numpy.ndarray, first: int, num_neighbours: int
-) -> List[Tuple[float, int]]:
-    """The best of those known so far and of a block's sentences; of equal ones, the first in the corpus."""
-    order = numpy.argsort(-scores, kind="stable")[:num_neighbours]
-    found = [(float(scores[index]), first + int(index)) for index in order if scores[index] > -numpy.inf]
-    return heapq.nsmallest(num_neighbours, best + found, key=lambda hit: (-hit[0], hit[1]))
+def _best(
+    known: List[Tuple[float, Any]], cosines: numpy.ndarray, names: Sequence[Any], num_neighbours: int
+) -> List[Tuple[float, Any]]:
+    """The nearest of those known so far and of a block's; of equal ones, the first by name or number. A cosine of minus
+    infinity is no answer.
+    """
+    order = numpy.argsort(-cosines, kind="stable")[:num_neighbours]
+    found = [(float(cosines[index]), names[index]) for index in order if cosines[index] > -numpy.inf]
+    return heapq.nsmallest(num_neighbours, known + found, key=lambda near: (-near[0], near[1]))
 
 
 def _neighbour(store: TokenStore, unit: numpy.ndarray, may_answer: numpy.ndarray, number: int) -> TokenNeighbour:
@@ -151,15 +154,15 @@ def types_of_file(path: str, words: Sequence[str], num_neighbours: int) -> Dict[
     read twice, a block at a time: first only for the vectors of `words`.
     """
     spellings = {spelling for word in words for spelling in (word, word.lower())}
-    own = {word: vector for word, vector in _file_vectors(path) if word in spellings}
+    own = {word: vector for word, vector in _file_vectors(path, spellings) if word in spellings}
     found = {word: own.get(word, own.get(word.lower())) for word in words}
     known = {word: vector for word, vector in found.items() if vector is not None}
     vectors = Tqdm.tqdm(_file_vectors(path), desc="searching the word vectors", unit=" words") if known else ()
     return {word: [] for word in words} | _nearest_types(known, vectors, num_neighbours)
 
 
-def _file_vectors(path: str) -> Iterator[Tuple[str, numpy.ndarray]]:
-    return (pair for block in read_vectors(path) for pair in zip(block.words, block.vectors, strict=True))
+def _file_vectors(path: str, only: Optional[Set[str]] = None) -> Iterator[Tuple[str, numpy.ndarray]]:
+    return (pair for block in read_vectors(path, only=only) for pair in zip(block.words, block.vectors, strict=True))
 
 
 def types_of_bilm(
@@ -183,18 +186,17 @@ def _nearest_types(
     queries: Dict[str, numpy.ndarray], vectors: Iterable[Tuple[str, numpy.ndarray]], num_neighbours: int
 ) -> Dict[str, List[TypeNeighbour]]:
     """The nearest words to each query, other than itself in upper or lower case."""
-    best: Dict[str, List[TypeNeighbour]] = {word: [] for word in queries}
+    best: Dict[str, List[Tuple[float, str]]] = {query: [] for query in queries}
     remaining = iter(vectors)
     while block := list(islice(remaining, _TYPES_PER_BLOCK)):
+        words = [word for word, _ in block]
+        lower_case = numpy.array([word.lower() for word in words], dtype=object)
         matrix = numpy.stack([vector for _, vector in block])
-        spelling = numpy.array([word.lower() for word, _ in block], dtype=object)
-        for word, query in queries.items():
-            cosines = _cosines(unit_vectors(query)[None], matrix)[0]
-            others = numpy.flatnonzero(spelling != word.lower())
-            order = others[numpy.argsort(-cosines[others], kind="stable")[:num_neighbours]]
-            found = [TypeNeighbour(float(cosines[index]), block[index][0]) for index in order]
-            best[word] = heapq.nsmallest(num_neighbours, best[word] + found, key=lambda near: (-near.cosine, near.word))
-    return best
+        for query, vector in queries.items():
+            cosines = _cosines(unit_vectors(vector), matrix)
+            cosines[lower_case == query.lower()] = -numpy.inf
+            best[query] = _best(best[query], cosines, words, num_neighbours)
+    return {query: [TypeNeighbour(*near) for near in ranked] for query, ranked in best.items()}
 
 
 class Answer(NamedTuple):

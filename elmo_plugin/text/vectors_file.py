@@ -9,7 +9,7 @@ import itertools
 import os
 import zipfile
 from contextlib import contextmanager
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Container, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy
 from allennlp.common.checks import ConfigurationError
@@ -31,9 +31,9 @@ class Vectors(NamedTuple):
     vectors: numpy.ndarray  # (num_words, dim), float32
 
 
-def read_vectors(path: str, dim: Optional[int] = None) -> Iterator[Vectors]:
+def read_vectors(path: str, dim: Optional[int] = None, only: Optional[Container[str]] = None) -> Iterator[Vectors]:
     """All vectors of a file, some thousand at a time. `dim` is the number of dimensions that it has to have; without
-    it, that of the first vector.
+    it, that of the first vector. With `only`, lines that begin with other words are passed over.
 
     A word may hold spaces. A first line of two counts, as word2vec and fastText write it, is skipped. Anything but a
     word and `dim` numbers raises ConfigurationError, naming the line.
@@ -42,17 +42,18 @@ def read_vectors(path: str, dim: Optional[int] = None) -> Iterator[Vectors]:
         lines: Iterator[_Line] = ((number, line.rstrip(" \t\r\n")) for number, line in decoded_lines(file, path))
         lines = (line for line in lines if line[1])
         first = next(lines, None)
-        if first is not None and not _is_header(first[1], path, dim):
-            lines = itertools.chain([first], lines)
-        block = list(itertools.islice(lines, _LINES_PER_BLOCK))
-        if not block:
+        if first is not None and _is_header(first[1], path, dim):
+            first = next(lines, None)
+        if first is None:
             raise ConfigurationError(
                 f"{path} holds no word vectors; expected lines of a word and {dim or 'its'} numbers"
             )
-        dim = dim or max(1, len(_fields(block[0][1])) - 1)
-        while block:
+        dim = dim or max(1, len(_fields(first[1])) - 1)
+        lines = itertools.chain([first], lines)
+        if only is not None:
+            lines = (line for line in lines if line[1].partition(" ")[0] in only)
+        while block := list(itertools.islice(lines, _LINES_PER_BLOCK)):
             yield _parse(block, path, dim)
-            block = list(itertools.islice(lines, _LINES_PER_BLOCK))
 
 
 @contextmanager

@@ -57,6 +57,23 @@ def test_other_writings_are_read_too(write, text):
     assert words == WORDS and vectors[1].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("text", [LINES, "3 3\n" + LINES, LINES.replace(" ", "\t", 1)])
+def test_without_a_number_of_dimensions_the_first_vectors_counts(write, text):
+    words, vectors = read(write(text), dim=None)
+    assert words == WORDS and vectors.shape == (3, 3)
+    with pytest.raises(
+        ConfigurationError, match=r"vectors.txt, line \d: expected a word and 3 numbers, got 2 after 'a'"
+    ):
+        read(write(text + "a 1 2\n"), dim=None)
+
+
+def test_only_the_lines_of_some_words_are_parsed(write):
+    path = write(LINES + "broken one two three\n")
+    (block,) = read_vectors(str(path), only={"Zürich"})
+    assert block.words == ["Zürich"] and block.vectors.tolist() == [[1, 2, 3]]
+    assert list(read_vectors(str(path), only={"unknown"})) == []
+
+
 def test_a_no_break_space_belongs_to_its_word(write):
     assert read(write("a\u00a0b 1 2 3\nc\u2028 1 2 3\n"))[0] == ["a\u00a0b", "c\u2028"]
 
