@@ -62,10 +62,10 @@ fuzz: install  ## Give damaged files of every format to what reads them, FUZZ_AR
 bench: install  ## Run the benchmarks, best on a quiet machine, and write BENCHMARKS.md
 	@$(BIN)/python benchmarks/run_all.py
 
-results-quick: install  ## Train the six tasks with small budgets, about an hour of one core, and write RESULTS.md
+results-quick: install  ## Train the six tasks with small budgets, about an hour of one core, for a first look: runs/results/RESULTS_QUICK.md
 	@$(BIN)/python results/run.py --setting quick --parts tasks
 
-results: install  ## Train the six tasks until they stop improving and write RESULTS_FULL.md; goes on where it was interrupted
+results: install  ## Train the six tasks until they stop improving and write RESULTS.md; goes on where it was interrupted
 	@$(BIN)/python results/run.py --setting full
 
 docs: install $(DOCS_VENV)/.installed  ## Build the documentation into build/docs; warnings are errors

@@ -14,7 +14,7 @@ FRACTION_TASKS = ("ner", "srl")
 FRACTIONS = (0.01, 0.1, 1.0)
 ABLATION_TASKS = ("ner", "srl")
 ABLATION_TABLES = ("layers", "placement")
-FINETUNING_TASKS = ("ner", "sst")
+FINETUNING_TASKS = ("ner", "srl")
 # Task texts are small beside the paper's corpus: with its batches an epoch would be a handful of updates.
 FINETUNING_OVERRIDES = {
     "data_loader.batch_size": 16,

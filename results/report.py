@@ -20,9 +20,9 @@ from results.tasks import TASKS, budget_of, data_folder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Where each setting's report and its plots go.
-REPORTS = {"quick": Path("RESULTS.md"), "full": Path("RESULTS_FULL.md")}
-PLOTS = {"quick": Path("results/plots"), "full": Path("results/plots/full")}
+# Where each setting's report goes, and its plots relative to it. The quick one, a first look, stays with its runs.
+REPORTS = {"quick": Path("runs/results/RESULTS_QUICK.md"), "full": Path("RESULTS.md")}
+PLOTS = {"quick": Path("plots"), "full": Path("results/plots")}
 MISSING = "–"
 PAIR = ("baseline", "elmo")
 HOW_LONG = {
@@ -36,8 +36,7 @@ Place = Tuple[str, str, str, Optional[float], int]
 
 
 def write(path: Path, setting: str, runs: Runs) -> None:
-    """Writes the report from the runs that are finished; what isn't trained yet is a dash, or is left out. The plots go
-    to `results/plots` beside it.
+    """Writes the report from the runs that are finished; what isn't trained yet is a dash, or is left out.
     """
     sections = Report(setting, runs, path.parent).sections()
     write_text(path, "\n\n".join(section for section in sections if section) + "\n")
@@ -414,7 +413,8 @@ def _stopping_rule(runs: Sequence[Run]) -> str:
     patience, updates = runs[0].config["trainer"]["patience"], runs[0].config["data_loader"]["batches_per_epoch"]
     if patience is None:
         return "after these updates"
-    return f"after {patience} validations, one every {updates} batches, without a new best"
+    most = runs[0].config["trainer"]["num_epochs"]
+    return f"after {patience} validations, one every {updates} batches, without a new best; {most} at most"
 
 
 def _minutes(runs: Sequence[Run]) -> str:

@@ -47,7 +47,7 @@ def parse_arguments(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="which of the setting's seeds")
     parser.add_argument("--runs", default="runs/results", metavar="DIR", help="where the trainings are kept")
     reports = ", ".join(f"{path} for {setting}" for setting, path in report.REPORTS.items())
-    parser.add_argument("--output", metavar="FILE", help=f"the report, {reports} by default; plots go to results/plots")
+    parser.add_argument("--output", metavar="FILE", help=f"the report, {reports} by default; plots go beside it")
     parser.add_argument("--list", action="store_true", help="only say what is done and what isn't")
     parser.add_argument("--report-only", action="store_true", help="only write the report, from what is done")
     return parser.parse_args(arguments)

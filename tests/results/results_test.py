@@ -228,8 +228,8 @@ def test_a_baseline_stands_beside_what_others_have_published(report):
 
 def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished):
     for name in ("six_tasks", "learning_curves", "layer_weights"):
-        assert f"(results/plots/{name}.png)" in report
-        assert (finished.folder.parent / "results" / "plots" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f"(plots/{name}.png)" in report
+        assert (finished.folder.parent / "plots" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_sections_without_a_run_are_left_out(report):
@@ -274,8 +274,8 @@ def test_a_probe_is_run_once_and_its_table_and_plot_are_in_the_report(driver, ta
     driver.report.write(tmp_path / "RESULTS.md", "quick", runs)
     section = (tmp_path / "RESULTS.md").read_text(encoding="utf-8").split("## Parts of speech")[1].split("\n## ")[0]
     assert driver.probes.find("pos", tagged, runs.folder).table.read_text(encoding="utf-8").strip() in section
-    assert "![Parts of speech (Table 6)](results/plots/pos.png)" in section
-    assert (tmp_path / "results" / "plots" / "pos.png").read_bytes().startswith(b"\x89PNG")
+    assert "![Parts of speech (Table 6)](plots/pos.png)" in section
+    assert (tmp_path / "plots" / "pos.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_another_bilm_is_another_probe(driver, tagged, root, tmp_path, monkeypatch):
