@@ -36,8 +36,7 @@ Place = Tuple[str, str, str, Optional[float], int]
 
 
 def write(path: Path, setting: str, runs: Runs) -> None:
-    """Writes the report from the runs that are finished; what isn't trained yet is a dash, or is left out.
-    """
+    """Writes the report from the runs that are finished; what isn't trained yet is a dash, or is left out."""
     sections = Report(setting, runs, path.parent).sections()
     write_text(path, "\n\n".join(section for section in sections if section) + "\n")
     print(f"wrote {path}")
@@ -355,8 +354,9 @@ class Report:
             f"## How these were trained (setting `{self._setting}`)\n\n"
             "Configs are those in `training_configs/`; data, sizes and budgets are in `results/tasks.py` and "
             "`results/budgets.libsonnet`. A baseline and its +ELMo share all of them, "
-            "except for ELMo's own dropout. Word vectors are 100-d GloVe in lower "
-            "case. The Wikipedia text that the shipped biLM was trained on overlaps with SQuAD's articles, as raw text "
+            "except for ELMo's own dropout and, for SNLI, what A.3 adds with ELMo: dropout after attention, and L2 on "
+            "the weights. Word vectors are 100-d GloVe in lower case. The Wikipedia text that the shipped biLM was "
+            "trained on overlaps with SQuAD's articles, as raw text "
             "without questions or answers. Minutes are wall-clock time, on one core that also had other work.\n\n"
             + _markdown(header, rows)
             + f"\n\n```\n{_command(self._setting)}           # everything here, or what is left of it\n"
