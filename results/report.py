@@ -28,7 +28,8 @@ PAIR = ("baseline", "elmo")
 HOW_LONG = {
     "quick": "Training is much shorter than the paper's, and most curves are still climbing.",
     "full": (
-        "Both sides are trained until validation has stopped improving, by the same rule, stated in the last section."
+        "Both sides are trained by one rule, stated in the last section: until validation has stopped improving, or "
+        "for a number of validations at most."
     ),
 }
 # Part, task, variant, fraction, seed.
@@ -359,11 +360,21 @@ class Report:
             "trained on overlaps with SQuAD's articles, as raw text "
             "without questions or answers. Minutes are wall-clock time, on one core that also had other work.\n\n"
             + _markdown(header, rows)
+            + self._cut_off()
             + f"\n\n```\n{_command(self._setting)}           # everything here, or what is left of it\n"
             f"{_command(self._setting)} --list    # what is done and what isn't\n"
             "make results-quick                            # the six tasks, setting quick: an hour or two on one core\n"
             "make results                                  # all of the setting full: most of a day\n```"
         )
+
+    def _cut_off(self) -> str:
+        """Which runs were ended by the number of validations, within their patience."""
+        names = [
+            f"{TASKS[task].title} {'+ELMo' if variant == 'elmo' else variant} (seed {seed})"
+            for (part, task, variant, _, seed), run in self._found.items()
+            if part == "tasks" and _is_cut_off(run)
+        ]
+        return f"\n\nStill improving when their validations were used up: {', '.join(names)}." if names else ""
 
     def _plot(self, name: str, draw: Callable[["Figure"], None], title: str) -> str:
         path = self._plots / f"{name}.png"
@@ -415,6 +426,12 @@ def _stopping_rule(runs: Sequence[Run]) -> str:
         return "after these updates"
     most = runs[0].config["trainer"]["num_epochs"]
     return f"after {patience} validations, one every {updates} batches, without a new best; {most} at most"
+
+
+def _is_cut_off(run: Run) -> bool:
+    patience = run.config["trainer"]["patience"]
+    is_at_the_end = len(run.curve) == run.config["trainer"]["num_epochs"]
+    return patience is not None and is_at_the_end and run.curve[-1].epoch - run.best_epoch < patience
 
 
 def _minutes(runs: Sequence[Run]) -> str:

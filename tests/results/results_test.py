@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 import torch
 
 from elmo_plugin.analysis.cells import experiment_hash
-from elmo_plugin.analysis.finished_run import Run
+from elmo_plugin.analysis.finished_run import EpochResult, Run
 from elmo_plugin.analysis.runs import Runs
 
 
@@ -292,3 +293,11 @@ def test_a_probe_that_fails_is_told_and_the_report_is_written_all_the_same(drive
     assert driver.main([*arguments, "--output", str(tmp_path / "RESULTS.md")]) == 1
     assert "not trained: wsd" in capfd.readouterr().err
     assert "Word senses" not in (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("num_validations, best_epoch, expected", [(24, 22, True), (24, 19, False), (12, 7, False)])
+def test_a_run_is_cut_off_if_its_validations_end_within_its_patience(driver, num_validations, best_epoch, expected):
+    curve = tuple(EpochResult(epoch, epoch + 1, 0.5) for epoch in range(num_validations))
+    config = {"trainer": {"patience": 4, "num_epochs": 24}}
+    run = Run("ner", Path("ner"), "f1", True, curve, best_epoch, 1.0, config)
+    assert driver.report._is_cut_off(run) is expected
