@@ -37,7 +37,7 @@ def predictor() -> SnliPredictor:
 
 def test_prediction_has_what_the_docstring_says(predictor):
     output = predictor.predict_json({"premise": "Two dogs run.", "hypothesis": "An animal moves."})
-    documented = SnliPredictor.__doc__.split("tokenised)")[1].split("    `premise_attention` has")[0]
+    documented = SnliPredictor.__doc__.split("tokenised)")[1].split("`premise_attention` has")[0]
     example = json.loads(documented.replace(", ...]", "]"))
     assert output.keys() == example.keys()
     assert output["premise_tokens"] == example["premise_tokens"]

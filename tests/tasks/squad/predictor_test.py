@@ -35,7 +35,7 @@ def predictor() -> SquadPredictor:
 
 def test_prediction_has_what_the_docstring_says(predictor):
     output = predictor.predict_json({"passage": "Ada lives in London.", "question": "Where does Ada live?", "id": "17"})
-    documented = SquadPredictor.__doc__.split("`)\n\n")[1].split("    `start` and `end` count")[0]
+    documented = SquadPredictor.__doc__.split("`)\n\n")[1].split("`start` and `end` count")[0]
     example = json.loads(documented.replace(", ...]", "]"))
     assert output.keys() == example.keys()
     assert output["n_best"][0].keys() == example["n_best"][0].keys()
