@@ -20,6 +20,7 @@ def test_tensors_are_where_they_were_put(gpu):
     assert on_gpu.get_device() == 0 and torch.ones(2).get_device() == -1
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="autograd in a CUDA build of torch asks the driver")
 def test_modules_move_with_their_gradients(gpu):
     module = torch.nn.Linear(2, 2).cuda()
     module(torch.ones(1, 2).cuda()).sum().backward()
