@@ -20,6 +20,7 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is dri
 from selenium.common.exceptions import (  # noqa: E402
     ElementClickInterceptedException,
     StaleElementReferenceException,
+    TimeoutException,
 )
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
@@ -168,9 +169,11 @@ class Page:
         self.wait(lambda: self.visible("button.compute")[0].is_enabled())
 
     def overflowing(self) -> List[str]:
-        """What a person would have to scroll sideways for."""
+        """What a person would have to scroll sideways for, once the page has had time to lay itself out."""
         script = """return [document.documentElement, ...document.querySelectorAll('.q-tab-panel')]
             .filter(element => element.scrollWidth > element.clientWidth + 1).map(element => element.className)"""
+        with contextlib.suppress(TimeoutException):
+            self.wait(lambda: self._driver.execute_script(script) == [])
         return self._driver.execute_script(script)
 
     def requested_hosts(self) -> set:
@@ -310,22 +313,19 @@ def test_many_visitors_at_once_are_answered_in_turn(chromium, server):
 
 def test_on_a_phone_nothing_has_to_be_scrolled_sideways(chromium, server):
     page = Page(chromium, server.address, width=390)
-
-    def is_stacked() -> bool:
-        models = [model.location for model in page.visible(".model")]
-        return len(models) == 2 and models[0]["x"] == models[1]["x"] and models[0]["y"] < models[1]["y"]
-
     page.compute("biLM, layer 2")
-    page.wait(lambda: page.overflowing() == [])
+    assert page.overflowing() == []
     page.open_tab("Language model")
     page.compute("Mean perplexity")
-    page.wait(lambda: page.overflowing() == [])
+    assert page.overflowing() == []
     page.open_tab("Tasks")
     for title in TASKS:
         page.open_tab(title)
         page.compute("Layer weights")
-        page.wait(lambda: page.overflowing() == [])
-        page.wait(is_stacked)
+        assert page.overflowing() == []
+        page.wait(lambda: len(page.visible(".model")) == 2)
+        upper, lower = page.visible(".model")
+        assert upper.location["x"] == lower.location["x"] and upper.location["y"] < lower.location["y"]
 
 
 @pytest.mark.parametrize("scheme, is_light", [("light", True), ("dark", False)])
