@@ -24,6 +24,7 @@ _ENDING = ".layers"
 _MAGIC = b"elmo_plugin layers, 2\n\n\n"
 _HEADER = struct.Struct(f"<{len(_MAGIC)}sQ")  # and the number of entries
 _ROW = struct.Struct("<16sQII")  # key, where the entry begins, its length, checksum
+_MANY_FILES = 1000
 
 
 class _Place(NamedTuple):
@@ -43,6 +44,7 @@ class LayerStore:
         self._places: Dict[bytes, _Place] = {}
         self._sizes: Dict[str, int] = {}  # of the files known so far; 0 for those set aside
         self._changed_at: Optional[int] = None
+        self._next_look = 0.0  # by time.monotonic()
         self._has_warned = False
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -109,18 +111,24 @@ class LayerStore:
         return entry
 
     def _read_news(self) -> None:
-        """Learns about the files that any process has added since the last call."""
+        """Learns about the files that any process has added since the last call. Where there are many,
+        listing them takes a twentieth of the time at most, and what others add is found a little later.
+        """
         try:
             changed_at = os.stat(self.path).st_mtime_ns
         except FileNotFoundError:  # deleted in the meantime
             return
-        if changed_at == self._changed_at:
+        started = time.monotonic()
+        if changed_at == self._changed_at or started < self._next_look:
             return
         # Within a tick of the clock several changes have the same time.
         self._changed_at = changed_at if time.time_ns() - changed_at > 10**9 else None
         for name in sorted(set(os.listdir(self.path)) - self._sizes.keys()):
             if name.endswith(_ENDING) and not name.startswith("."):
                 self._learn(name)
+        finished = time.monotonic()
+        if len(self._sizes) > _MANY_FILES:
+            self._next_look = finished + 20 * (finished - started)
 
     def _learn(self, name: str) -> None:
         """Reads a file's rows."""

@@ -2,10 +2,13 @@ import logging
 import os
 import random
 import shutil
+import time
+from types import SimpleNamespace
 
 import pytest
 from allennlp.common.checks import ConfigurationError
 
+from elmo_plugin.bilm import layer_store
 from elmo_plugin.bilm.layer_store import LayerStore
 
 ROOM = 2**20
@@ -212,3 +215,24 @@ def test_a_path_that_is_a_file_is_refused_by_name(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="can't open the biLM's cache in .*file"):
         LayerStore(str(tmp_path / "file"))
+
+
+def test_many_files_are_listed_a_twentieth_of_the_time_at_most(path, monkeypatch):
+    seconds, listings = [0.0], []
+
+    def listdir(folder):
+        listings.append(seconds[0])
+        seconds[0] += 0.5
+        return [each.name for each in os.scandir(folder)]
+
+    monkeypatch.setattr(layer_store, "_MANY_FILES", 0)
+    monkeypatch.setattr(layer_store, "time", SimpleNamespace(monotonic=lambda: seconds[0], time_ns=time.time_ns))
+    monkeypatch.setattr(layer_store.os, "listdir", listdir)
+    store = LayerStore(str(path))
+    put(LayerStore(str(path)), KEYS[4:6])
+    listings.clear()
+    for _ in range(30):
+        store.get(KEYS)
+        seconds[0] += 1.0
+    assert len(listings) == 2
+    assert_holds(store, KEYS[:6])
