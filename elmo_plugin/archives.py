@@ -309,7 +309,7 @@ def opening_by_name(load_archive: Callable) -> Callable:
 
     @functools.wraps(load_archive)
     def load(archive_file: PathOrName, *args, **kwargs):
-        from elmo_plugin.bilm.softmax_file import open_archive  # not at the top: it imports this module
+        from elmo_plugin.bilm.language_model_folder import open_archive  # not at the top: it imports this module
 
         archive = open_archive(str(archive_file))
         if archive is not None:

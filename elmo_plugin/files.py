@@ -72,15 +72,13 @@ def parse_json(text: str, place: str) -> Any:
         raise ConfigurationError(f"{place}: not JSON ({error})") from error
 
 
-def strings_in(value: Any, except_key: Optional[str] = None) -> Iterator[str]:
-    """All strings in a piece of JSON, apart from keys and from what is under `except_key`."""
+def strings_in(value: Any) -> Iterator[str]:
+    """All strings in a piece of JSON, apart from keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (dict, list)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            if key != except_key:
-                yield from strings_in(item, except_key)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(item)
 
 
 def read_json(path: PathOrStr, remedy: str, kind: type = dict) -> Any:

@@ -81,7 +81,8 @@ class WithTuned(NamedTuple):
 def train_tuned(setting: str, task: str, data: Path, runs: Runs) -> WithTuned:
     """Tunes the biLM on a task's text, and trains the task with it and without."""
     variables = environment(data)
-    tuned = tune(runs, task, archive_in_environment(), environment=variables, overrides=FINETUNING_OVERRIDES)
+    archive = archive_in_environment()
+    tuned = tune(runs.with_weights(), task, archive, environment=variables, overrides=FINETUNING_OVERRIDES)
     seeds = budget_of(setting, task).seeds
     with_tuned = {"ELMO_FINETUNED_ARCHIVE": tuned.archive}
     return WithTuned(

@@ -1,12 +1,13 @@
 """The two analyses of RESULTS.md that need the biLM alone: word senses (Table 5) and parts of speech (Table 6)."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from elmo_plugin.analysis.cells import experiment_hash
-from elmo_plugin.analysis.runs import RunFailed
+from elmo_plugin.analysis.runs import RunFailed, Runs
 from elmo_plugin.settings import value_of
 
 
@@ -39,27 +40,39 @@ PROBES: Dict[str, Probe] = {
 
 
 class Outcome(NamedTuple):
-    """The files that a finished analysis left."""
+    """The files that a finished analysis left. Of a recorded one there is the table alone."""
 
     table: Path
-    plot: Path
+    plot: Optional[Path] = None
 
 
-def find(name: str, data: Path, folder: Path) -> Optional[Outcome]:
+def find(name: str, data: Path, runs: Runs) -> Optional[Outcome]:
     """What a finished analysis left; None if it isn't done for this biLM and data."""
-    own = _folder(name, data, folder)
+    own = _folder(name, data, runs.folder)
     outcome = Outcome(own / f"{name}.txt", own / f"{name}.png")
-    return outcome if all(path.exists() for path in outcome) else None
+    if outcome.table.exists() and outcome.plot.exists():
+        return outcome
+    record = _record(name, data, runs)
+    return Outcome(record) if record is not None and record.exists() else None
 
 
-def run(name: str, data: Path, folder: Path) -> None:
+def run(name: str, data: Path, runs: Runs) -> None:
     """Runs an analysis unless that is done. Its table and progress go where ours go."""
-    if find(name, data, folder) is None:
+    if find(name, data, runs) is None:
+        folder = _folder(name, data, runs.folder)
         command = [sys.executable, "-m", "allennlp", "elmo-analyze", name, *_arguments(name, data)]
-        command += ["--output", str(_folder(name, data, folder))]
-        exit_code = subprocess.run(command, check=False).returncode
+        exit_code = subprocess.run([*command, "--output", str(folder)], check=False).returncode
         if exit_code != 0:
             raise RunFailed(f"{' '.join(command)} ended with {exit_code}")
+        record = _record(name, data, runs)
+        if record is not None:
+            record.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / f"{name}.txt", record)
+
+
+def _record(name: str, data: Path, runs: Runs) -> Optional[Path]:
+    """Where the table is kept beside the records of trainings."""
+    return None if runs.records is None else runs.records / f"{_folder(name, data, runs.folder).name}.txt"
 
 
 def _folder(name: str, data: Path, folder: Path) -> Path:

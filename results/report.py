@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Where each setting's report goes, and its plots relative to it. The quick one, a first look, stays with its runs.
 REPORTS = {"quick": Path("runs/results/RESULTS_QUICK.md"), "full": Path("RESULTS.md")}
 PLOTS = {"quick": Path("plots"), "full": Path("results/plots")}
+# What the repository keeps of the runs behind RESULTS.md, so that the report can be made again without their weights.
+RECORDS = {"full": Path("results/records")}
 MISSING = "–"
 PAIR = ("baseline", "elmo")
 HOW_LONG = {
@@ -59,7 +61,7 @@ class Report:
                 if run is not None:
                     self._found[part, planned.task, planned.variant, planned.fraction, planned.seed] = run
         self._tuned = plan.find_tuned(self._setting, data, runs)
-        self._probes = {name: probes.find(name, data, runs.folder) for name in probes.PROBES}
+        self._probes = {name: probes.find(name, data, runs) for name in probes.PROBES}
 
     def sections(self) -> Iterable[str]:
         yield self._introduction()
@@ -101,8 +103,12 @@ class Report:
             "seeds, the mean and the standard deviation over them; a difference is that of the two runs with the same "
             f"seed.{bilm}\n\n"
             "Every figure and plot here is made from the runs' own metrics files by "
-            f"`{_command(self._setting)}`, which trains what isn't trained yet."
+            f"`{_command(self._setting)}`, which trains what isn't trained yet." + self._records()
         )
+
+    def _records(self) -> str:
+        folder = RECORDS.get(self._setting)
+        return "" if folder is None else f" `{folder}/` keeps these files, so that only new experiments are trained."
 
     def _six_tasks(self) -> str:
         rows = []
@@ -264,7 +270,7 @@ class Report:
         mixes = []
         for name, task in TASKS.items():
             for run in self._of("tasks", name, "elmo")[:1]:
-                mixes += layer_weights.read_archive(str(run.archive), task.title)
+                mixes += [mix._replace(model=task.title) for mix in run.layer_weights]
         if not mixes:
             return ""
         return (
@@ -320,8 +326,9 @@ class Report:
         for name, outcome in self._probes.items():
             if outcome is not None:
                 path = self._plots / f"{name}.png"
-                (self._folder / self._plots).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(outcome.plot, self._folder / path)
+                if outcome.plot is not None:  # otherwise it was drawn with the record
+                    (self._folder / self._plots).mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(outcome.plot, self._folder / path)
                 probe, table = probes.PROBES[name], outcome.table.read_text(encoding="utf-8").rstrip()
                 yield f"## {probe.title}\n\n{probe.remark}\n\n```\n{table}\n```\n\n![{probe.title}]({path})"
 

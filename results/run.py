@@ -1,8 +1,9 @@
 """Trains what RESULTS.md shows, and writes it: `make results`, and for the six tasks in short `make results-quick`.
 
 Every training is kept in runs/results/, is done once, and goes on where it was interrupted; so this can be stopped at
-any moment and started again, and several may run side by side. The data is looked for in ELMO_DATA (../shared/data when
-that isn't set), the biLM where the other ELMO_* variables say (`python -m elmo_plugin.settings`).
+any moment and started again, and several may run side by side. What a training of the setting full has measured is also
+kept in results/records/, so that it isn't trained again on another machine either. The data is looked for in ELMO_DATA
+(../shared/data when that isn't set), the biLM where the other ELMO_* variables say (`python -m elmo_plugin.settings`).
 """
 
 import argparse
@@ -84,7 +85,7 @@ def train(options: argparse.Namespace, runs: Runs) -> Dict[str, str]:
                 failures[f"{task}-elmo_finetuned"] = str(error)
     for name in probes.PROBES if PROBES in options.parts else ():
         try:
-            probes.run(name, data_folder(), runs.folder)
+            probes.run(name, data_folder(), runs)
         except ConfigurationError as error:
             print(f"{name}: failed. {error}")
             failures[name] = str(error)
@@ -96,7 +97,7 @@ def main(arguments: List[str]) -> int:
     os.chdir(ROOT)  # the paths in configs are relative to the repository
     # A 'kill' ends the training as well, instead of leaving it behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    runs = Runs(options.runs)
+    runs = Runs(options.runs, report.RECORDS.get(options.setting))
     if options.list:
         list_cells(chosen(options), runs)
         return 0

@@ -33,5 +33,6 @@ def _count(reader: Dict[str, Any], path: str, cache: Path) -> int:
     if key not in counts:
         instances = DatasetReader.from_params(Params(copy.deepcopy(reader))).read(path)
         counts[key] = sum(1 for _ in instances)
+        cache.parent.mkdir(parents=True, exist_ok=True)
         write_json(cache, counts)
     return counts[key]

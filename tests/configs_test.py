@@ -93,7 +93,7 @@ def build(bilm_archive, tmp_path, monkeypatch):
     monkeypatch.setenv("ELMO_BILM_VOCAB", str(tmp_path / "words.txt"))
 
     def build(config: str) -> TrainModel:
-        if config == "training_configs/bilm/finetune.jsonnet":
+        if config in ("training_configs/bilm/continue.jsonnet", "training_configs/bilm/finetune.jsonnet"):
             monkeypatch.setenv("ELMO_BILM", bilm_archive)
         params = Params.from_file(config, json.dumps(SMALLER.get(config, {})))
         prepare_environment(params)  # takes the seeds, as the command does

@@ -15,7 +15,6 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.common.params import with_overrides
 
 from elmo_plugin.bilm.pretrained import PRETRAINED
-from elmo_plugin.files import strings_in
 from elmo_plugin.settings import PREFIX
 
 Config = Dict[str, Any]
@@ -109,12 +108,19 @@ def train_on(fraction: float, seed: int = 0) -> Change:
 
 
 def experiment_hash(config: Config) -> str:
-    """A hash of an experiment: of its resolved config, and of the contents of every file and folder that it names."""
-    digest = hashlib.blake2b(json.dumps(config, sort_keys=True).encode(), digest_size=8)
-    for text in sorted(set(strings_in(config, except_key="type"))):
-        for path in _paths(text):
-            digest.update(_digest_of_path(path))
-    return digest.hexdigest()
+    """A hash of an experiment: of its resolved config, with the contents of files and folders in the place of their
+    names. So it is the same wherever the data lies.
+    """
+    return hashlib.blake2b(json.dumps(_with_contents(config), sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _with_contents(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: item if key == "type" else _with_contents(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_contents(item) for item in value]
+    contents = b"".join(map(_digest_of_path, _paths(value))) if isinstance(value, str) else b""
+    return hashlib.blake2b(contents).hexdigest() if contents else value
 
 
 def _paths(text: str) -> Sequence[str]:

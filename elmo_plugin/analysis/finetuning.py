@@ -19,6 +19,7 @@ from elmo_plugin.analysis.finished_run import Run
 from elmo_plugin.analysis.run_arguments import overrides_from
 from elmo_plugin.analysis.runs import Runs
 from elmo_plugin.analysis.tables import text_table
+from elmo_plugin.bilm import softmax_file
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.files import read_json, write_json
 from elmo_plugin.settings import value_of
@@ -56,9 +57,9 @@ class Tuned(NamedTuple):
 
 
 def archive_in_environment() -> Optional[str]:
-    """The archive in ELMO_BILM, if it names one."""
+    """The language model in ELMO_BILM, if it names one: an archive, or a biLM with its softmax."""
     bilm = value_of("ELMO_BILM")
-    return bilm if bilm.endswith(".tar.gz") else None
+    return bilm if bilm.endswith(".tar.gz") or softmax_file.find(bilm) else None
 
 
 def tune(
@@ -73,7 +74,7 @@ def tune(
 ) -> Tuned:
     """Tunes a biLM on a task's text, unless that has been done; with the config's learning rate, unless one is given.
 
-    `archive` is that of a language model, with its softmax and words. Without one, the biLM that the environment names
+    `archive` is a language model, with its softmax and words. Without one, the biLM that the environment names
     gets a softmax over the words of the task's text first, and its perplexity with that softmax is the one before
     tuning.
     """
@@ -109,8 +110,7 @@ def _cell(
 
 
 def _perplexity(run: Run) -> Perplexity:
-    metrics = run.metrics()
-    return Perplexity(metrics["perplexity"], metrics["from_zeros_perplexity"])
+    return Perplexity(run.metrics["perplexity"], run.metrics["from_zeros_perplexity"])
 
 
 def measured_once(folder: Path, archive: str, config: Config) -> Perplexity:
@@ -198,7 +198,7 @@ class Finetuning(Analysis):
         parser.add_argument(
             "--archive",
             default=archive_in_environment(),
-            help="model.tar.gz of a language model (default: ELMO_BILM, if that is one)",
+            help="a language model: a model.tar.gz, or a biLM with its softmax (default: ELMO_BILM, if that is one)",
         )
         parser.add_argument(
             "--configs",

@@ -1,21 +1,26 @@
-"""What came out of a training, read from the files it left."""
+"""What came out of a training, read from the files it left, or from a record of them that outlives the weights."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, TypeVar
 
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.cells import Config
-from elmo_plugin.files import PathOrStr, read_json
+from elmo_plugin.analysis.layer_weights import LayerWeights
+from elmo_plugin.files import PathOrStr, read_json, write_text
 
 EXPERIMENT_FILE = "experiment.json"
 RESULT_FILE = "result.json"
 RUN_FOLDER = "run"
 
 _VALIDATION = "validation_"
+_EPOCH_FILE = re.compile(r"metrics_epoch_(\d+)\.json")
+
+T = TypeVar("T")
 
 
 class EpochResult(NamedTuple):
@@ -38,6 +43,10 @@ class Run:
     best_epoch: int
     seconds: float
     config: Config = field(repr=False)
+    metrics: Dict[str, float] = field(repr=False, default_factory=dict)
+    """All of the best epoch's validation metrics."""
+    layer_weights: Tuple[LayerWeights, ...] = field(repr=False, default=())
+    """How the best epoch's model mixes a biLM's layers; empty if it has none."""
 
     @property
     def best(self) -> float:
@@ -50,14 +59,8 @@ class Run:
 
     @property
     def archive(self) -> Path:
+        """The trained model. It isn't there if only a record of the run is left."""
         return self.folder / RUN_FOLDER / "model.tar.gz"
-
-    def metrics(self) -> Dict[str, float]:
-        """All of the best epoch's validation metrics."""
-        metrics = _Contents(epoch_files(self.folder / RUN_FOLDER)[self.best_epoch]).entries
-        return {
-            name.removeprefix(_VALIDATION): value for name, value in metrics.items() if name.startswith(_VALIDATION)
-        }
 
     def first_past(self, value: float) -> Optional[EpochResult]:
         """The first epoch whose validation result was better than `value`, if there was one."""
@@ -68,15 +71,23 @@ class Run:
 
     @classmethod
     def read(cls, folder: PathOrStr) -> "Run":
-        folder = Path(folder)
-        result, experiment = _Contents(folder / RESULT_FILE), _Contents(folder / EXPERIMENT_FILE)
+        return cls._from_files(Path(folder), _files_in(Path(folder)))
+
+    @classmethod
+    def read_record(cls, path: PathOrStr) -> "Run":
+        """A run of which `write_record` has kept the files."""
+        record = _Contents.read(Path(path), place=Path(path))
+        names = dict.fromkeys((RESULT_FILE, EXPERIMENT_FILE, *record.entries))
+        return cls._from_files(Path(path), {name: record.part(name) for name in names})
+
+    @classmethod
+    def _from_files(cls, place: Path, files: Dict[str, "_Contents"]) -> "Run":
+        result, experiment = files[RESULT_FILE], files[EXPERIMENT_FILE]
         updates = result.entry("updates_per_epoch", int)
         metric, larger_is_better = _validation_metric(experiment)
-        epochs = {epoch: _Contents(path) for epoch, path in epoch_files(folder / RUN_FOLDER).items()}
+        epochs = _by_epoch(files)
         if not epochs:
-            raise ConfigurationError(
-                f"{folder / RUN_FOLDER} has no metrics_epoch_*.json: remove {folder} to train again"
-            )
+            raise result.damaged("no metrics_epoch_*.json beside it")
         last = list(epochs.values())[-1]
         best_epoch = last.entry("best_epoch", int)
         if best_epoch not in epochs:
@@ -85,22 +96,49 @@ class Run:
             EpochResult(epoch, (epoch + 1) * updates, metrics.entry(f"{_VALIDATION}{metric}", (int, float)))
             for epoch, metrics in epochs.items()
         ]
+        name = result.entry("name", str)
         return cls(
-            result.entry("name", str),
-            folder,
+            name,
+            place,
             metric,
             larger_is_better,
             tuple(curve),
             best_epoch,
             _total(_seconds(metrics) for metrics in epochs.values()),
             experiment.entries,
+            {
+                name.removeprefix(_VALIDATION): value
+                for name, value in epochs[best_epoch].entries.items()
+                if name.startswith(_VALIDATION)
+            },
+            tuple(_layer_weights(result, name)),
         )
+
+
+def write_record(folder: PathOrStr, path: PathOrStr) -> None:
+    """Keeps what `Run.read` reads of a finished run, which is all but its log and its weights, in one small file."""
+    contents = {name: content.entries for name, content in _files_in(Path(folder)).items()}
+    lines = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(content, sort_keys=True)}" for name, content in contents.items()
+    )
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, f"{{\n{lines}\n}}\n")
+
+
+def _files_in(folder: Path) -> Dict[str, "_Contents"]:
+    paths = [folder / RESULT_FILE, folder / EXPERIMENT_FILE, *epoch_files(folder / RUN_FOLDER).values()]
+    return {path.name: _Contents.read(path, place=folder) for path in paths}
 
 
 def epoch_files(folder: Path) -> Dict[int, Path]:
     """The metrics of each epoch, in AllenNLP's own folder of a run."""
-    files = {int(path.stem.rpartition("_")[2]): path for path in folder.glob("metrics_epoch_*.json")}
-    return dict(sorted(files.items()))
+    return _by_epoch({path.name: path for path in folder.glob("metrics_epoch_*.json")})
+
+
+def _by_epoch(files: Mapping[str, T]) -> Dict[int, T]:
+    """The metrics of each epoch among a run's files, which are known by their names."""
+    epochs = {name: _EPOCH_FILE.fullmatch(name) for name in files}
+    return dict(sorted((int(matched[1]), files[name]) for name, matched in epochs.items() if matched))
 
 
 def summary(run: Run) -> str:
@@ -110,11 +148,20 @@ def summary(run: Run) -> str:
 
 
 class _Contents:
-    """A JSON file of a run. What it should have and hasn't is an error that names it."""
+    """A JSON file of a run. What it should have and hasn't is an error that names it, and the folder or record that
+    would have to go.
+    """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.entries: Dict[str, Any] = read_json(path, "remove the folder to train again")
+    def __init__(self, path: Path, entries: Dict[str, Any], place: Path) -> None:
+        self._path, self._place = path, place
+        self.entries = entries
+
+    @classmethod
+    def read(cls, path: Path, place: Path) -> "_Contents":
+        return cls(path, read_json(path, f"remove {place} to train again"), place)
+
+    def part(self, key: str) -> "_Contents":
+        return _Contents(self._path, self.entry(key, dict), self._place)
 
     def entry(self, key: str, kind: Any) -> Any:
         value = self.entries.get(key)
@@ -123,7 +170,7 @@ class _Contents:
         return value
 
     def damaged(self, what: str) -> ConfigurationError:
-        return ConfigurationError(f"{self._path} has {what}; remove the folder to train again")
+        return ConfigurationError(f"{self._path} has {what}; remove {self._place} to train again")
 
 
 def _validation_metric(experiment: _Contents) -> Tuple[str, bool]:
@@ -133,6 +180,14 @@ def _validation_metric(experiment: _Contents) -> Tuple[str, bool]:
     if not isinstance(metric, str) or metric[:1] not in ("+", "-"):
         raise experiment.damaged(f"the validation_metric {metric!r}")
     return metric[1:], metric[0] == "+"
+
+
+def _layer_weights(result: _Contents, name: str) -> Iterable[LayerWeights]:
+    for mix in result.entry("layer_weights", list) if "layer_weights" in result.entries else []:
+        try:
+            yield LayerWeights(name, mix["mix"], list(map(float, mix["weights"])), float(mix["gamma"]), mix["fixed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise result.damaged(f"the layer_weights {mix!r}") from error
 
 
 def _seconds(metrics: _Contents) -> float:

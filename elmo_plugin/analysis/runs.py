@@ -15,14 +15,24 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Dict, Hashable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import torch
 from allennlp.common import Tqdm
 from allennlp.common.checks import ConfigurationError
 
 from elmo_plugin.analysis.cells import Cell, Config, experiment_hash
-from elmo_plugin.analysis.finished_run import EXPERIMENT_FILE, RESULT_FILE, RUN_FOLDER, Run, epoch_files, summary
+from elmo_plugin.analysis.finished_run import (
+    EXPERIMENT_FILE,
+    RESULT_FILE,
+    RUN_FOLDER,
+    Run,
+    epoch_files,
+    summary,
+    write_record,
+)
+from elmo_plugin.analysis.layer_weights import mixes_of
+from elmo_plugin.archives import read_weights
 from elmo_plugin.files import PathOrStr, write_json
 
 LOG_FILE = "log.txt"
@@ -46,28 +56,40 @@ class Runs:
     A training is `allennlp train` in a separate process, so that a failing one takes nothing else down. In a cell's
     folder are `experiment.json`, the config that is trained; `log.txt`; `run/`, AllenNLP's own folder; and, once that
     is finished, `result.json`. Checkpoints are removed then: the archive has the best weights.
+
+    With `records`, a second folder, a finished run leaves one small file there, `<name>-<hash>.json`, which stands for
+    the run wherever its own folder isn't: it has everything but log and weights, and can be kept under version control.
     """
 
-    def __init__(self, folder: PathOrStr) -> None:
+    def __init__(self, folder: PathOrStr, records: Optional[PathOrStr] = None) -> None:
         self.folder = Path(folder)
+        self.records = None if records is None else Path(records)
 
     def find(self, cell: Cell) -> Optional[Run]:
         """The finished run of a cell, whatever name it was trained under."""
-        folder = self._folder_of(cell.name, experiment_hash(cell.resolve()))
-        return Run.read(folder) if (folder / RESULT_FILE).exists() else None
+        digest = experiment_hash(cell.resolve())
+        folder = self._folder_of(cell.name, digest)
+        if (folder / RESULT_FILE).exists():
+            return Run.read(folder)
+        return next((Run.read_record(path) for path in self._recorded(digest)), None)
 
     def train(self, cell: Cell) -> Run:
         """Trains a cell unless that has been done, resuming if it was interrupted.
 
         Raises RunFailed if the training ends with an error, and Busy if another process is training it.
         """
+        found = self.find(cell)
+        if found is not None:
+            return found
         config = cell.resolve()
-        folder = self._folder_of(cell.name, experiment_hash(config))
-        if not (folder / RESULT_FILE).exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            with _locked(folder) as lock:
-                if not (folder / RESULT_FILE).exists():  # another process may just have finished it
-                    self._train(cell, config, folder, lock)
+        digest = experiment_hash(config)
+        folder = self._folder_of(cell.name, digest)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder) as lock:
+            if not (folder / RESULT_FILE).exists():  # another process may just have finished it
+                self._train(cell, config, folder, lock)
+                if self.records is not None:
+                    write_record(folder, self.records / f"{cell.name}-{digest}.json")
         return Run.read(folder)
 
     def train_all(self, cells: Sequence[Cell]) -> Tuple[Dict[str, Run], Dict[str, str]]:
@@ -102,6 +124,13 @@ class Runs:
         others = sorted(self.folder.glob(f"*-{digest}")) if self.folder.is_dir() else []
         return others[0] if others else self.folder / f"{name}-{digest}"
 
+    def with_weights(self) -> "Runs":
+        """The same without records, for runs whose weights are needed."""
+        return type(self)(self.folder)
+
+    def _recorded(self, digest: str) -> List[Path]:
+        return [] if self.records is None else sorted(self.records.glob(f"*-{digest}.json"))
+
     def _train(self, cell: Cell, config: Config, folder: Path, lock: int) -> None:
         write_json(folder / EXPERIMENT_FILE, config)
         run_folder = folder / RUN_FOLDER
@@ -130,6 +159,7 @@ class Runs:
             "config_file": cell.config_file,
             "overrides": dict(cell.overrides),
             "updates_per_epoch": _updates_per_epoch(config, folder / RUN_FOLDER),
+            "layer_weights": _layer_weights(config, folder / RUN_FOLDER),
         }
         write_json(folder / RESULT_FILE, result)
         for pattern in ("model_state_e*.th", "training_state_e*.th", "best.th"):  # the archive has the best weights
@@ -171,6 +201,13 @@ def _updates_per_epoch(config: Config, folder: Path) -> float:
             f"{path} doesn't say how many updates there were; set data_loader.batches_per_epoch in the config"
         )
     return max(steps) // num_epochs
+
+
+def _layer_weights(config: Config, folder: Path) -> List[Dict[str, Any]]:
+    """How the best model mixes a biLM's layers, if it does: from its weights, which are about to be removed."""
+    best = folder / "best.th"
+    mixes = mixes_of(read_weights(folder, best), config, "") if best.exists() else []
+    return [{"mix": mix.mix, "weights": mix.weights, "gamma": mix.gamma, "fixed": mix.fixed} for mix in mixes]
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from elmo_plugin.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elmo_plugin.bilm.language_model import BiLmLanguageModel
+    from elmo_plugin.bilm.language_model_folder import open_archive
     from elmo_plugin.bilm.predictor import BiLmPredictor
     from elmo_plugin.bilm.softmax import BiLmSoftmax
-    from elmo_plugin.bilm.softmax_file import open_archive
     from elmo_plugin.bilm.sources import BiLmSource
 
 __all__ = [
@@ -34,6 +34,6 @@ __getattr__ = lazy_names(
         "BiLmPredictor": "elmo_plugin.bilm.predictor",
         "BiLmSoftmax": "elmo_plugin.bilm.softmax",
         "BiLmSource": "elmo_plugin.bilm.sources",
-        "open_archive": "elmo_plugin.bilm.softmax_file",
+        "open_archive": "elmo_plugin.bilm.language_model_folder",
     },
 )

@@ -1,7 +1,9 @@
 """Model "elmo::bilm": the biLM as a language model."""
 
 import os
-from typing import Dict, NamedTuple, Optional, Tuple
+from itertools import zip_longest
+from pathlib import Path
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from allennlp.common import Lazy
@@ -13,11 +15,13 @@ from allennlp.nn import InitializerApplicator
 from allennlp.nn.util import get_text_field_mask, read_state_dict
 from torch.nn import functional
 
+from elmo_plugin.bilm import checkpoint, softmax_file
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.cuda_graphs import WindowRunner
 from elmo_plugin.bilm.perplexity import BiLmPerplexity
 from elmo_plugin.bilm.sharing import distinct_words
-from elmo_plugin.bilm.softmax import BiLmSoftmax
+from elmo_plugin.bilm.softmax import BiLmSoftmax, FullSoftmax
+from elmo_plugin.bilm.softmax_file import WordSoftmax
 from elmo_plugin.bilm.state import BiLmState
 from elmo_plugin.bilm.word_ids import NAMESPACE, WordIds
 
@@ -56,9 +60,9 @@ class BiLmLanguageModel(Model):
     - `reset_probability` is the chance that the state is reset at a sentence's start in training, since embedding
       starts from zeros. The attribute `evaluate_from_zeros` resets it at every sentence's start while evaluating:
       packed or not, the same perplexity.
-    - `pretrained_file` is the archive of a trained `elmo::bilm` of the same sizes and words, whose biLM and softmax
-      training starts from. AllenNLP drops this key when it loads the result, which therefore doesn't need the old
-      archive.
+    - `pretrained_file` is a trained language model of the same sizes and words, whose biLM and softmax training starts
+      from: an archive, or the name or folder of a biLM with its softmax, such as `wiki-base`. AllenNLP drops this key
+      when it loads the result, which therefore doesn't need the old one.
     - `cuda_graphs` launches all kernels of a training window's recurrence as one, on a GPU. It hasn't been tried on
       one, so it is off by default.
 
@@ -227,24 +231,50 @@ class BiLmLanguageModel(Model):
     def get_metrics(self, reset: bool = False) -> Dict[str, float]:
         return self._perplexity.get_metric(reset)
 
-    def _load_pretrained(self, archive_file: str) -> None:
-        """Takes over the biLM and the softmax of an archive, or of a serialization directory."""
-        path = cached_path(archive_file)
-        if os.path.isdir(path):
-            self._load_from_directory(str(path), archive_file)
+    def word_softmax(self) -> WordSoftmax:
+        """The words and their weights, of a full or sampled softmax."""
+        if not isinstance(self.softmax, FullSoftmax):
+            raise ConfigurationError(
+                f"only a full or sampled softmax can be written, not {type(self.softmax).__name__}"
+            )
+        words = self.vocab.get_index_to_token_vocabulary(self.namespace)
+        weight, bias = (tensor.detach().float() for tensor in (self.softmax.weight, self.softmax.bias))
+        return WordSoftmax([words[index] for index in range(len(words))], weight, bias)
+
+    def _load_pretrained(self, name: str) -> None:
+        """Takes over the biLM and the softmax of an archive, of a serialization directory, or of a biLM's folder with
+        its softmax.
+        """
+        path = softmax_file.find(name)
+        if path is not None:
+            softmax = softmax_file.read(path)
+            bilm = checkpoint.read(path.with_name("options.json"), path.with_name("weights.hdf5"))
+            state = {f"bilm.{key}": value for key, value in bilm.state_dict().items()}
+            state.update({"softmax.weight": softmax.weight, "softmax.bias": softmax.bias})
+            self._take_over(state, softmax.words, name)
+            return
+        path = Path(cached_path(name))
+        if path.is_dir():
+            self._load_from_directory(str(path), name)
         else:
             with archival.extracted_archive(path) as directory:
-                self._load_from_directory(directory, archive_file)
+                self._load_from_directory(directory, name)
 
-    def _load_from_directory(self, directory: str, archive_file: str) -> None:
-        trained_vocab = Vocabulary.from_files(os.path.join(directory, "vocabulary"))
-        _check_same_words(self.vocab, trained_vocab, self.namespace, archive_file)
+    def _load_from_directory(self, directory: str, name: str) -> None:
+        vocab = Vocabulary.from_files(os.path.join(directory, "vocabulary"))
+        words = vocab.get_index_to_token_vocabulary(self.namespace)
+        state = read_state_dict(archival.get_weights_path(directory), cuda_device=-1)
+        self._take_over(state, [words[index] for index in range(len(words))], name)
+
+    def _take_over(self, state: Mapping[str, torch.Tensor], trained_words: List[str], name: str) -> None:
+        words = self.vocab.get_index_to_token_vocabulary(self.namespace)
+        _check_same_words([words[index] for index in range(len(words))], trained_words, self.namespace, name)
         try:
-            self.load_state_dict(read_state_dict(archival.get_weights_path(directory), cuda_device=-1))
+            self.load_state_dict(state)
         except RuntimeError as error:
             raise ConfigurationError(
-                f"the biLM or the softmax of {archive_file} isn't what this config describes; give model.bilm and "
-                f"model.softmax the sizes in the archive's config.json. {error}"
+                f"the biLM or the softmax of {name} isn't what this config describes; give model.bilm and "
+                f"model.softmax its sizes, which are in an archive's config.json and beside it in options.json. {error}"
             ) from error
 
 
@@ -266,15 +296,16 @@ def _character_ids(tokens: TextFieldTensors) -> torch.Tensor:
     )
 
 
-def _check_same_words(vocab: Vocabulary, trained_vocab: Vocabulary, namespace: str, archive_file: str) -> None:
-    words, trained_words = (v.get_index_to_token_vocabulary(namespace) for v in (vocab, trained_vocab))
+def _check_same_words(words: List[str], trained_words: List[str], namespace: str, name: str) -> None:
     if words == trained_words:
         return
-    different = next(i for i in range(len(words) + 1) if words.get(i) != trained_words.get(i))
+    different = next(
+        number for number, (own, trained) in enumerate(zip_longest(words, trained_words)) if own != trained
+    )
+    here, there = ((own[different : different + 1] or [None])[0] for own in (words, trained_words))
     raise ConfigurationError(
-        f"the words of {archive_file} aren't those of this vocabulary's {namespace!r}, so its softmax would predict "
-        f"other words: {len(trained_words)} there, {len(words)} here, and the first that differs is number "
-        f"{different}, "
-        f"{trained_words.get(different)!r} there and {words.get(different)!r} here. "
-        f'Take its vocabulary: "vocabulary": {{"type": "from_files", "directory": "{archive_file}"}}'
+        f"the words of {name} aren't those of this vocabulary's {namespace!r}, so its softmax would predict other "
+        f"words: {len(trained_words)} there, {len(words)} here, and the first that differs is number {different}, "
+        f"{there!r} there and {here!r} here. "
+        f'Take its vocabulary: "vocabulary": {{"type": "elmo::bilm", "language_model": "{name}"}}'
     )

@@ -57,11 +57,16 @@ def export(
         if path.exists() and not force:
             raise ConfigurationError(f"{path} already exists; give another folder, or --force to overwrite it")
     bilm = BiLm.load(archive_file)
+    words = _word_softmax(archive_file) if softmax else None
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint.write(bilm, weight_file, options_file, compact)
-    if softmax:
-        model = load_archive(archive_file).model
-        if not isinstance(model, BiLmLanguageModel):
-            raise ConfigurationError(f"{archive_file} holds a {type(model).__name__}, which has no softmax over words")
-        softmax_file.write(model, softmax_path)
+    if words is not None:
+        softmax_file.write(words, softmax_path)
     print(f"wrote {weight_file} and {options_file}" + f", and {softmax_path}" * softmax)
+
+
+def _word_softmax(archive_file: str) -> softmax_file.WordSoftmax:
+    model = load_archive(archive_file).model
+    if not isinstance(model, BiLmLanguageModel):
+        raise ConfigurationError(f"{archive_file} holds a {type(model).__name__}, which has no softmax over words")
+    return model.word_softmax()

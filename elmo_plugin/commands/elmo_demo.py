@@ -16,7 +16,7 @@ from allennlp.predictors import Predictor
 
 from elmo_plugin.analysis.neighbours import check_index
 from elmo_plugin.analysis.token_store import TokenStore
-from elmo_plugin.bilm import softmax_file
+from elmo_plugin.bilm import open_archive
 from elmo_plugin.bilm.predictor import BiLmPredictor
 from elmo_plugin.bilm.pretrained import SHIPPED, SHIPPED_LANGUAGE_MODEL
 from elmo_plugin.commands.arguments import add_bilm_arguments, open_embedder
@@ -126,7 +126,7 @@ def _language_model(arguments: argparse.Namespace) -> Optional[Predictor]:
     shipped one.
     """
     if arguments.language_model is None:
-        archive = softmax_file.open_archive(arguments.bilm or arguments.weight_file or SHIPPED_LANGUAGE_MODEL)
+        archive = open_archive(arguments.bilm or arguments.weight_file or SHIPPED_LANGUAGE_MODEL)
     else:
         archive = load_archive(arguments.language_model, cuda_device=arguments.cuda_device)
     predictor = None if archive is None else Predictor.from_archive(archive)

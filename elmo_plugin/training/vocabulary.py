@@ -10,6 +10,7 @@ from allennlp.common.checks import ConfigurationError
 from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
 
+from elmo_plugin.bilm import softmax_file
 from elmo_plugin.bilm.word_ids import NAMESPACE, SPECIAL_WORDS
 from elmo_plugin.files import numbered_lines
 from elmo_plugin.training.corpus import SentenceSource, TextFiles
@@ -40,28 +41,31 @@ class BiLmVocabulary(Vocabulary):
         min_count: int = 1,
         max_size: Optional[int] = None,
         reader: Optional[DatasetReader] = None,
+        language_model: Optional[str] = None,
         namespace: str = NAMESPACE,
     ) -> "BiLmVocabulary":
-        """What `{"type": "elmo::bilm"}` builds, from one of two sources.
+        """What `{"type": "elmo::bilm"}` builds, from one of three sources.
 
         - `data_path`: a path, a glob or a folder of text, read once. Words that occur fewer than `min_count` times are
           left out, and of the others the `max_size - 3` most frequent are kept: `max_size` counts `<S>`, `</S>` and
           `<UNK>` too. All distinct words are counted in memory, at some 150 bytes each. With a `reader` of type
           `elmo::bilm`, the words are those that this reader finds there, for instance in a task's data.
         - `vocab_file`: a bilm-tf vocabulary, one word per line, with the three special ones first.
+        - `language_model`: the words of a trained one, to go on training it: an archive, or the name or folder of a
+          biLM with its softmax.
         """
-        if (data_path is None) == (vocab_file is None):
+        if sum(source is not None for source in (data_path, vocab_file, language_model)) != 1:
             raise ConfigurationError(
-                "vocabulary elmo::bilm: give either data_path or vocab_file; "
-                f"got data_path={data_path!r}, vocab_file={vocab_file!r}"
+                "vocabulary elmo::bilm: give one of data_path, vocab_file and language_model; "
+                f"got data_path={data_path!r}, vocab_file={vocab_file!r}, language_model={language_model!r}"
             )
-        if vocab_file is not None:
+        if data_path is None:
             if min_count != 1 or max_size is not None or reader is not None:
                 raise ConfigurationError(
                     "vocabulary elmo::bilm: min_count, max_size and reader go with data_path; "
-                    "a vocab_file is used as it is"
+                    "a vocab_file, or a language_model's, is used as it is"
                 )
-            classes = read_vocab_file(vocab_file)
+            classes = read_vocab_file(vocab_file) if language_model is None else words_of(language_model, namespace)
         else:
             counts = count_words(_source(data_path, reader))
             classes = [*SPECIAL_WORDS, *most_frequent(counts, min_count, max_size)]
@@ -118,6 +122,23 @@ def _is_ordinary(word: str) -> bool:
     is_one_word = word.split() == [word] and _NEWLINE_IN_FILES not in word
     has_lone_surrogate = any("\ud800" <= character <= "\udfff" for character in word)
     return is_one_word and not has_lone_surrogate and word not in SPECIAL_WORDS
+
+
+def words_of(language_model: str, namespace: str = NAMESPACE) -> List[str]:
+    """The words that a trained language model predicts."""
+    path = softmax_file.find(language_model)
+    if path is not None:
+        return softmax_file.read(path).words
+    if not language_model.endswith(".tar.gz"):
+        raise ConfigurationError(
+            f"{language_model!r} predicts no words: it has no {softmax_file.NAME} beside it and isn't the model.tar.gz "
+            "of a language model. Take one of these, or fit a softmax to a biLM that came without one: "
+            "training_configs/bilm/fit_softmax.jsonnet"
+        )
+    words = Vocabulary.from_files(language_model).get_index_to_token_vocabulary(namespace)
+    if not words:
+        raise ConfigurationError(f"{language_model} isn't a language model: its vocabulary has no {namespace!r}")
+    return [words[index] for index in range(len(words))]
 
 
 def read_vocab_file(path: str) -> List[str]:

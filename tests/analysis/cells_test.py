@@ -83,6 +83,15 @@ def test_another_content_of_a_data_file_has_another_hash(tmp_path):
     assert experiment_hash(config) != before
 
 
+def test_the_same_data_elsewhere_has_the_same_hash(tmp_path):
+    configs = []
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.txt").write_text("a text")
+        configs.append({"train_data_path": str(tmp_path / name / "train.txt"), "model": {"type": "a"}})
+    assert experiment_hash(configs[0]) == experiment_hash(configs[1])
+
+
 def test_another_content_of_a_folder_or_glob_has_another_hash(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "a.txt").write_text("one")

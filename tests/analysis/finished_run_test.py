@@ -1,16 +1,18 @@
+import dataclasses
 import json
 
 import pytest
 from allennlp.common.checks import ConfigurationError
 
-from elmo_plugin.analysis.finished_run import Run, summary
+from elmo_plugin.analysis.finished_run import Run, summary, write_record
+from elmo_plugin.analysis.layer_weights import LayerWeights
 
 
 def test_a_run_is_read_from_its_metrics_files(runs, make_cell):
     run = runs.train(make_cell())
     assert [tuple(point) for point in run.curve] == [(0, 4, 0.1), (1, 8, 0.2), (2, 12, pytest.approx(0.3))]
     assert (run.metric, run.best_epoch, run.updates, run.seconds) == ("f1", 2, 12, 3.5)
-    assert run.best == run.metrics()["f1"] == pytest.approx(0.3)
+    assert run.best == run.metrics["f1"] == pytest.approx(0.3)
     assert summary(run) == "f1 0.3 after epoch 3; 12 updates, 0:00:04"
 
 
@@ -44,3 +46,49 @@ def test_where_a_value_is_passed(make_run):
     assert make_run(0.1, 0.5, 0.4).first_past(0.4).updates == 20
     assert make_run(0.1, 0.4).first_past(0.4) is None
     assert make_run(90.0, 80.0, larger_is_better=False).first_past(85.0).epoch == 1
+
+
+# ---- Records ----
+
+
+@pytest.fixture
+def mixing_run(runs, make_cell):
+    """A run whose model mixes three layers."""
+    folder = runs.train(make_cell()).folder
+    path = folder / "result.json"
+    mix = {"mix": "mixes.input", "weights": [0.2, 0.5, 0.3], "gamma": 1.5, "fixed": False}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layer_weights": [mix]}))
+    return Run.read(folder)
+
+
+def test_a_record_says_all_that_the_runs_own_files_say(mixing_run, tmp_path):
+    path = tmp_path / "records" / "run.json"
+    write_record(mixing_run.folder, path)
+    recorded = Run.read_record(path)
+    assert recorded == dataclasses.replace(mixing_run, folder=path)
+    assert recorded.layer_weights == (LayerWeights("cell", "mixes.input", [0.2, 0.5, 0.3], 1.5),)
+
+
+def test_layer_weights_of_another_kind_are_reported(mixing_run):
+    path = mixing_run.folder / "result.json"
+    path.write_text(path.read_text().replace("1.5", '"much"'))
+    with pytest.raises(ConfigurationError, match="result.json has the layer_weights .*much"):
+        Run.read(mixing_run.folder)
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        (lambda record: record.pop("experiment.json"), "has no experiment.json"),
+        (lambda record: record.update({"metrics_epoch_1.json": 3}), "has 3 for metrics_epoch_1.json"),
+        (lambda record: record["metrics_epoch_2.json"].pop("best_epoch"), "has no best_epoch"),
+    ],
+)
+def test_a_damaged_record_is_reported_with_what_to_remove(mixing_run, tmp_path, change, complaint):
+    path = tmp_path / "run.json"
+    write_record(mixing_run.folder, path)
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(ConfigurationError, match=f"run.json {complaint}; remove .*run.json to train again"):
+        Run.read_record(path)

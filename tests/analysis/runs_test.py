@@ -64,6 +64,25 @@ def test_checkpoints_go_when_a_run_is_finished(runs, make_cell):
     assert run.archive.exists() and not list(run.folder.rglob("*.th"))
 
 
+def test_a_recorded_run_is_not_trained_again_where_its_folder_is_not(make_cell, fake_training, tmp_path):
+    first = Runs(tmp_path / "here", records=tmp_path / "records").train(make_cell())
+    elsewhere = Runs(tmp_path / "there", records=tmp_path / "records")
+    assert elsewhere.find(make_cell()).curve == elsewhere.train(make_cell()).curve == first.curve
+    assert fake_training == ["force"] and not (tmp_path / "there").exists()
+
+
+def test_a_record_of_another_experiment_does_not_count(make_cell, fake_training, tmp_path):
+    runs = Runs(tmp_path / "runs", records=tmp_path / "records")
+    runs.train(make_cell())
+    assert runs.find(make_cell(overrides={"trainer.num_epochs": 2})) is None
+
+
+def test_a_run_whose_weights_are_needed_is_trained_although_it_is_recorded(make_cell, fake_training, tmp_path):
+    Runs(tmp_path / "here", records=tmp_path / "records").train(make_cell())
+    run = Runs(tmp_path / "there", records=tmp_path / "records").with_weights().train(make_cell())
+    assert run.archive.exists() and fake_training == ["force", "force"]
+
+
 def test_two_processes_do_not_train_the_same_cell(runs, make_cell, fake_training):
     folder = runs._folder_of("cell", experiment_hash(make_cell().resolve()))
     folder.mkdir(parents=True)
@@ -135,3 +154,13 @@ def test_a_real_training_that_is_killed_goes_on_and_ends(root, tmp_path, monkeyp
     assert "--recover" in (run.folder / "log.txt").read_text() and len(processes) == 2
     assert run.updates == 60 and len(run.curve) == 12 and run.best == max(point.value for point in run.curve)
     assert os.path.getsize(run.archive) > 0
+
+
+def test_layer_weights_are_read_from_the_best_model(tmp_path):
+    import torch
+
+    mix = "text_embedder.contextual.mixes.input"
+    weights = {f"{mix}.scalar_parameters.{layer}": torch.zeros(1) for layer in range(2)}
+    torch.save({**weights, f"{mix}.gamma": torch.tensor([2.0])}, tmp_path / "best.th")
+    expected = {"mix": mix, "weights": [0.5, 0.5], "gamma": 2.0, "fixed": False}
+    assert runs_module._layer_weights({}, tmp_path) == [expected]

@@ -11,6 +11,7 @@ from allennlp.data.data_loaders import SimpleDataLoader
 from allennlp.models import Model
 from allennlp.models.archival import archive_model
 
+from elmo_plugin.bilm import checkpoint, softmax_file
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
 from elmo_plugin.bilm.options import BiLmOptions
@@ -339,10 +340,41 @@ def test_training_goes_on_from_an_archive_and_the_result_does_not_need_it(tmp_pa
     assert measure(reloaded, batches) == measure(first, batches)
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """What 'bilm-export --softmax' writes."""
+    model = make_model(seed=5)
+    checkpoint.write(model.bilm, tmp_path / "weights.hdf5", tmp_path / "options.json")
+    softmax_file.write(model.word_softmax(), tmp_path / "softmax.hdf5")
+    return tmp_path
+
+
+def test_training_goes_on_from_a_folder_with_its_softmax(folder):
+    first, model = make_model(seed=5), make_model(seed=6, pretrained_file=str(folder))
+    for name, parameter in first.bilm.state_dict().items():
+        assert torch.equal(model.bilm.state_dict()[name], parameter), name
+    largest = first.softmax.weight.abs().amax(dim=1, keepdim=True)
+    assert ((model.softmax.weight - first.softmax.weight).abs() <= largest / 254 * 1.001).all()
+    assert torch.equal(model.softmax.bias, first.softmax.bias)
+
+
+def test_a_folder_with_other_words_or_sizes_is_refused_by_name(folder):
+    with pytest.raises(ConfigurationError, match=f"the words of {folder} aren't those"):
+        make_model(vocab=make_vocab([*WORDS, "x"]), pretrained_file=str(folder))
+    with pytest.raises(ConfigurationError, match=f"{folder} isn't what this config describes(.|\n)*size mismatch"):
+        make_model(sizes={"cell_dim": 16}, pretrained_file=str(folder))
+
+
+def test_an_adaptive_softmax_has_no_weights_by_word():
+    model = make_model(softmax={"type": "adaptive", "div_value": 1.5})
+    with pytest.raises(ConfigurationError, match="not AdaptiveSoftmax"):
+        model.word_softmax()
+
+
 def test_an_archive_with_other_words_is_refused_by_name(tmp_path):
     archive = save(make_model(), tmp_path / "first")
     vocab = make_vocab([*WORDS[:4], "x", *WORDS[5:]])
-    with pytest.raises(ConfigurationError, match=r"number 4, 'b' there and 'x' here(.|\n)*\"from_files\""):
+    with pytest.raises(ConfigurationError, match=r"number 4, 'b' there and 'x' here(.|\n)*\"language_model\""):
         make_model(vocab=vocab, pretrained_file=archive)
     with pytest.raises(ConfigurationError, match="7 there, 8 here, and the first that differs is number 7, None there"):
         make_model(vocab=make_vocab([*WORDS, "x"]), pretrained_file=archive)

@@ -47,9 +47,9 @@ from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.archives import unpack
 from elmo_plugin.bilm import BiLm, softmax_file
 from elmo_plugin.bilm.language_model import BiLmLanguageModel
+from elmo_plugin.bilm.language_model_folder import open_archive
 from elmo_plugin.bilm.layer_store import LayerStore
 from elmo_plugin.bilm.softmax import FullSoftmax
-from elmo_plugin.bilm.softmax_file import open_archive
 from elmo_plugin.embedding.embedding_job import EmbeddingJob
 from elmo_plugin.embedding.pieces import PieceEmbedder
 from elmo_plugin.files import numbered_lines, read_lines
@@ -199,7 +199,7 @@ def bilm_with_softmax(folder: Path) -> Path:
     vocab = Vocabulary(non_padded_namespaces=["bilm_words"])
     vocab.add_tokens_to_namespace(["<S>", "</S>", "<UNK>", "the", "hill"], "bilm_words")
     bilm = BiLm.load(str(folder))
-    softmax_file.write(BiLmLanguageModel(vocab, bilm, Lazy(FullSoftmax)), folder / "softmax.hdf5")
+    softmax_file.write(BiLmLanguageModel(vocab, bilm, Lazy(FullSoftmax)).word_softmax(), folder / "softmax.hdf5")
     return folder / "softmax.hdf5"
 
 
@@ -253,7 +253,7 @@ def run_of_table(name: str) -> Callable[[Path], Path]:
 def _read_run(path: Path) -> None:
     folder = path.parent.parent if path.parent.name == "run" else path.parent
     run = Run.read(folder)
-    str((summary(run), run.metrics()))
+    str((summary(run), run.metrics, run.layer_weights))
 
 
 @functools.cache

@@ -1,19 +1,16 @@
 """The driver behind RESULTS.md, without any training: what it would train, and what it makes of finished runs."""
 
 import gzip
-import io
 import json
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
-import torch
 
 from elmo_plugin.analysis.cells import experiment_hash
-from elmo_plugin.analysis.finished_run import EpochResult, Run
+from elmo_plugin.analysis.finished_run import EpochResult, Run, write_record
 from elmo_plugin.analysis.runs import Runs
 
 
@@ -143,24 +140,13 @@ def finish(runs, cell, values):
     folder = runs.folder / f"{cell.name}-{experiment_hash(config)}"
     (folder / "run").mkdir(parents=True)
     (folder / "experiment.json").write_text(json.dumps(config))
-    (folder / "result.json").write_text(json.dumps({"name": cell.name, "updates_per_epoch": 87}))
+    mix = {"mix": "mixes.input", "weights": [0.2, 0.5, 0.3], "gamma": 1.0, "fixed": False}
+    result = {"name": cell.name, "updates_per_epoch": 87, "layer_weights": [mix] if "elmo" in cell.name else []}
+    (folder / "result.json").write_text(json.dumps(result))
     for epoch, value in enumerate(values):
         metrics = {"best_epoch": values.index(max(values[: epoch + 1])), "validation_f1": value}
         metrics["training_duration"] = f"0:0{epoch + 1}:00"
         (folder / "run" / f"metrics_epoch_{epoch}.json").write_text(json.dumps(metrics))
-    write_archive(folder / "run" / "model.tar.gz", config)
-
-
-def write_archive(path, config):
-    weights = {f"text_embedder.contextual.mixes.input.scalar_parameters.{layer}": torch.zeros(1) for layer in range(3)}
-    weights["text_embedder.contextual.mixes.input.gamma"] = torch.ones(1)
-    buffer = io.BytesIO()
-    torch.save(weights, buffer)
-    with tarfile.open(path, "w:gz") as archive:
-        for name, content in (("weights.th", buffer.getvalue()), ("config.json", json.dumps(config).encode())):
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +219,21 @@ def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished
         assert (finished.folder.parent / "plots" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_records_of_the_runs_make_the_same_report(driver, finished, report, tmp_path):
+    for folder in finished.folder.glob("ner-*"):
+        write_record(folder, tmp_path / "records" / f"{folder.name}.json")
+    driver.report.write(tmp_path / "RESULTS.md", "quick", Runs(tmp_path / "runs", records=tmp_path / "records"))
+    assert (tmp_path / "RESULTS.md").read_text(encoding="utf-8") == report
+
+
+def test_the_repository_keeps_records_of_what_its_report_shows(driver, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(driver.report, "write", lambda path, setting, runs: seen.append(runs.records))
+    for setting in ("full", "quick"):
+        driver.main(["--setting", setting, "--report-only", "--runs", str(tmp_path)])
+    assert seen == [Path("results/records"), None]
+
+
 def test_sections_without_a_run_are_left_out(report):
     assert "Training-set size" not in report and "Tables 2 and 3" not in report and "tuned on" not in report
 
@@ -267,16 +268,20 @@ def tagged(data, root):
 
 
 def test_a_probe_is_run_once_and_its_table_and_plot_are_in_the_report(driver, tagged, tmp_path, monkeypatch):
-    runs = Runs(tmp_path / "runs")
-    assert driver.probes.find("pos", tagged, runs.folder) is None
-    driver.probes.run("pos", tagged, runs.folder)
+    runs = Runs(tmp_path / "runs", records=tmp_path / "records")
+    assert driver.probes.find("pos", tagged, runs) is None
+    driver.probes.run("pos", tagged, runs)
     monkeypatch.setattr(driver.probes.subprocess, "run", lambda *_, **__: pytest.fail("run again"))
-    driver.probes.run("pos", tagged, runs.folder)
+    driver.probes.run("pos", tagged, runs)
     driver.report.write(tmp_path / "RESULTS.md", "quick", runs)
-    section = (tmp_path / "RESULTS.md").read_text(encoding="utf-8").split("## Parts of speech")[1].split("\n## ")[0]
-    assert driver.probes.find("pos", tagged, runs.folder).table.read_text(encoding="utf-8").strip() in section
+    report = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    section = report.split("## Parts of speech")[1].split("\n## ")[0]
+    assert driver.probes.find("pos", tagged, runs).table.read_text(encoding="utf-8").strip() in section
     assert "![Parts of speech (Table 6)](plots/pos.png)" in section
     assert (tmp_path / "plots" / "pos.png").read_bytes().startswith(b"\x89PNG")
+    shutil.rmtree(runs.folder)  # the record is enough
+    driver.report.write(tmp_path / "RESULTS.md", "quick", runs)
+    assert (tmp_path / "RESULTS.md").read_text(encoding="utf-8") == report
 
 
 def test_another_bilm_is_another_probe(driver, tagged, root, tmp_path, monkeypatch):

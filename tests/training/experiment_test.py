@@ -89,6 +89,14 @@ def test_tuning_from_an_archive_goes_on_from_its_weights_and_words(trained, tmp_
     ).model.vocab.get_vocab_size("bilm_words")
 
 
+@pytest.mark.parametrize("config", ["finetune", "continue"])
+def test_training_goes_on_from_a_folder_with_its_softmax(config, trained, tmp_path, monkeypatch):
+    export(str(trained / "model.tar.gz"), str(tmp_path / "exported"), softmax=True)
+    monkeypatch.setenv("ELMO_BILM", str(tmp_path / "exported"))
+    train_model_from_file(f"{FIXTURES}/{config}.jsonnet", tmp_path / "run")
+    assert metrics_of(tmp_path / "run")["validation_perplexity"] < metrics_of(trained)["validation_perplexity"]
+
+
 def test_tuning_from_files_fits_the_softmax_first_and_leaves_the_bilm_alone(exported, tmp_path, monkeypatch):
     monkeypatch.setenv("ELMO_BILM", str(exported))
     fitted = train_model_from_file(f"{FIXTURES}/fit_softmax.jsonnet", tmp_path / "fitted")

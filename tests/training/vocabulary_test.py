@@ -6,6 +6,8 @@ from allennlp.data import Vocabulary
 from allennlp.models import Model
 from allennlp.models.archival import archive_model, load_archive
 
+from elmo_plugin.bilm import softmax_file
+from elmo_plugin.bilm.softmax_file import WordSoftmax
 from elmo_plugin.bilm.word_ids import WordIds
 from elmo_plugin.training.vocabulary import BiLmVocabulary, most_frequent, read_vocab_file
 
@@ -61,10 +63,25 @@ def test_a_corpus_without_words_is_refused(tmp_path):
 
 
 def test_exactly_one_source_is_wanted(corpus):
-    with pytest.raises(ConfigurationError, match="either data_path or vocab_file"):
+    with pytest.raises(ConfigurationError, match="one of data_path, vocab_file and language_model"):
         build()
-    with pytest.raises(ConfigurationError, match="either data_path or vocab_file"):
+    with pytest.raises(ConfigurationError, match="one of data_path, vocab_file and language_model"):
         build(data_path=corpus, vocab_file=corpus)
+
+
+def test_the_words_of_a_language_model_are_taken_over_in_their_order(corpus, tmp_path):
+    words = ["<S>", "</S>", "<UNK>", "z", "a"]
+    softmax = WordSoftmax(words, torch.zeros(5, 2), torch.zeros(5))
+    softmax_file.write(softmax, tmp_path / "softmax.hdf5")
+    assert classes(build(language_model=str(tmp_path))) == words
+    with pytest.raises(ConfigurationError, match="max_size and reader go with data_path"):
+        build(language_model=str(tmp_path), max_size=4)
+
+
+@pytest.mark.parametrize("name", ["wiki-small", "no/such/folder"])
+def test_what_predicts_no_words_is_refused_with_a_remedy(name):
+    with pytest.raises(ConfigurationError, match=f"'{name}' predicts no words(.|\n)*fit_softmax.jsonnet"):
+        build(language_model=name)
 
 
 def test_allennlps_own_names_and_padding_stay(corpus):
@@ -150,7 +167,7 @@ def test_what_is_no_bilm_tf_file_is_refused_with_file_and_line(tmp_path, text, m
 
 
 def test_limits_do_not_go_with_a_vocab_file(tmp_path):
-    with pytest.raises(ConfigurationError, match="a vocab_file is used as it is"):
+    with pytest.raises(ConfigurationError, match="is used as it is"):
         build(vocab_file=str(tmp_path / "vocab.txt"), max_size=10)
 
 

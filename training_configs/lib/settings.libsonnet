@@ -28,11 +28,6 @@ local is_number(text) =
   // The text; where it isn't set, an error that says what to set it to.
   required(name):: self.optional(name, missing(name)),
 
-  // The path of a model archive; anything else is an error.
-  archive(name)::
-    local text = self.required(name);
-    if std.endsWith(text, '.tar.gz') then text else wrong(name, text, 'the model.tar.gz of a language model here'),
-
   // A number; where it isn't set, `otherwise` or an error.
   number(name, otherwise=missing(name))::
     local text = std.extVar(name);
