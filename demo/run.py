@@ -1,7 +1,7 @@
 """What ELMo does for a task with few labels: `make demo`.
 
 Trains the paper's named entity recogniser on 50, 100 and 200 invented sentences, with and without the vectors of the
-biLM that ships with the plugin; scores both on 200 other sentences, draws the scores, and tags a new sentence. Each
+smaller of the biLMs that ship with the plugin; scores both on 200 other sentences, draws the scores, and tags a new sentence. Each
 step is an `allennlp` command that a user could type.
 """
 
@@ -52,6 +52,8 @@ def train() -> Scores:
     picked on the sentences that are scored.
     """
     print("\n1. Train an entity recogniser on few sentences, without and with ELMo, for as many updates")
+    os.environ.setdefault("ELMO_BILM", "wiki-small")
+    print(f"export ELMO_BILM={os.environ['ELMO_BILM']}")
     scores: Scores = {variant: [] for variant in VARIANTS}
     for num_sentences in NUM_SENTENCES:
         os.environ["ELMO_TRAIN_FRACTION"] = str(num_sentences / max(NUM_SENTENCES))

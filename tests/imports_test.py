@@ -106,7 +106,7 @@ def test_the_scikit_learn_transformer_imports_no_allennlp(tmp_path):
 
 def test_the_spacy_component_imports_no_allennlp(tmp_path):
     code = "import spacy; nlp = spacy.blank('en'); nlp.add_pipe('elmo'); print(nlp('I ate.')._.elmo.shape)\n"
-    assert run_python(code + "import sys; print('allennlp' in sys.modules)", tmp_path) == "(3, 256)\nFalse"
+    assert run_python(code + "import sys; print('allennlp' in sys.modules)", tmp_path) == "(3, 384)\nFalse"
 
 
 def test_importing_the_package_imports_no_torch_and_prints_nothing(tmp_path):

@@ -20,8 +20,8 @@ def test_vectors_from_python_have_the_shapes_it_says(monkeypatch, capsys, tmp_pa
     monkeypatch.chdir(tmp_path)
     names = {}
     exec(blocks("python")[0], names)
-    assert names["vectors"].shape == (3, 5, 256) and names["vectors"].dtype == "float32"
-    assert capsys.readouterr().out == "(3, 2, 256)\n(3, 1, 256)\n"
+    assert names["vectors"].shape == (3, 5, 384) and names["vectors"].dtype == "float32"
+    assert capsys.readouterr().out == "(3, 2, 384)\n(3, 1, 384)\n"
 
 
 # Runs the commands that it reads, AllenNLP's in this one process, which imports AllenNLP once.

@@ -59,7 +59,7 @@ class BiLm(torch.nn.Module):
     except for its cells. "int8" is for a frozen biLM on a CPU: faster, and no longer exact (`benchmarks/README.md` says
     by how much).
 
-    `BiLm.load("wiki-small")` reads one. A config gives the same string, or `{"type": "random", "projection_dim": ...,
+    `BiLm.load("wiki-base")` reads one. A config gives the same string, or `{"type": "random", "projection_dim": ...,
     ...}` for one to be trained; see `elmo_plugin.bilm.sources`.
     """
 

@@ -3,7 +3,7 @@
 import os
 from itertools import zip_longest
 from pathlib import Path
-from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from allennlp.common import Lazy
@@ -266,7 +266,7 @@ class BiLmLanguageModel(Model):
         state = read_state_dict(archival.get_weights_path(directory), cuda_device=-1)
         self._take_over(state, [words[index] for index in range(len(words))], name)
 
-    def _take_over(self, state: Mapping[str, torch.Tensor], trained_words: List[str], name: str) -> None:
+    def _take_over(self, state: Dict[str, torch.Tensor], trained_words: List[str], name: str) -> None:
         words = self.vocab.get_index_to_token_vocabulary(self.namespace)
         _check_same_words([words[index] for index in range(len(words))], trained_words, self.namespace, name)
         try:
@@ -299,10 +299,8 @@ def _character_ids(tokens: TextFieldTensors) -> torch.Tensor:
 def _check_same_words(words: List[str], trained_words: List[str], namespace: str, name: str) -> None:
     if words == trained_words:
         return
-    different = next(
-        number for number, (own, trained) in enumerate(zip_longest(words, trained_words)) if own != trained
-    )
-    here, there = ((own[different : different + 1] or [None])[0] for own in (words, trained_words))
+    pairs = enumerate(zip_longest(words, trained_words))
+    different, here, there = next((number, here, there) for number, (here, there) in pairs if here != there)
     raise ConfigurationError(
         f"the words of {name} aren't those of this vocabulary's {namespace!r}, so its softmax would predict other "
         f"words: {len(trained_words)} there, {len(words)} here, and the first that differs is number {different}, "

@@ -26,8 +26,8 @@ RECORD_NAME = ".bilm_sizes.json"
 class BiLmSource(Registrable):
     """The ways to a `BiLm` that a config can name by `type`; each is a plain function too.
 
-    A config that is a string, `"bilm": "wiki-small"`, names a biLM as `BiLm.load` does. With other settings beside it,
-    that is `{"type": "pretrained", "name": "wiki-small", "dropout": 0.1}`.
+    A config that is a string, `"bilm": "wiki-base"`, names a biLM as `BiLm.load` does. With other settings beside it,
+    that is `{"type": "pretrained", "name": "wiki-base", "dropout": 0.1}`.
     """
 
     default_implementation = "files"

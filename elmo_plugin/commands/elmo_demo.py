@@ -18,7 +18,7 @@ from elmo_plugin.analysis.neighbours import check_index
 from elmo_plugin.analysis.token_store import TokenStore
 from elmo_plugin.bilm import open_archive
 from elmo_plugin.bilm.predictor import BiLmPredictor
-from elmo_plugin.bilm.pretrained import SHIPPED, SHIPPED_LANGUAGE_MODEL
+from elmo_plugin.bilm.pretrained import SHIPPED
 from elmo_plugin.commands.arguments import add_bilm_arguments, open_embedder
 from elmo_plugin.commands.command import Command
 from elmo_plugin.demo_page import Shown
@@ -55,7 +55,7 @@ class ElmoDemo(Command):
             "--language-model",
             metavar="FILE",
             help="a trained biLM with its softmax, model.tar.gz or folder; it gives the vectors too unless --bilm does."
-            f" The default is --bilm where that has a softmax, and {SHIPPED_LANGUAGE_MODEL} where neither is given",
+            f" The default is --bilm where that has a softmax, and {SHIPPED} where neither is given",
         )
         add_bilm_arguments(parser)
         parser.add_argument(
@@ -115,7 +115,7 @@ def _open(arguments: argparse.Namespace) -> Shown:
         tasks=open_tasks(arguments.archive or [recogniser_archive()], arguments.cuda_device),
         store=store,
         language_model=_language_model(arguments),
-        language_model_name=arguments.language_model or arguments.bilm or SHIPPED_LANGUAGE_MODEL,
+        language_model_name=arguments.language_model or arguments.bilm or SHIPPED,
         task_note="" if arguments.archive else _RECOGNISER_NOTE,
         max_characters=arguments.max_characters,
     )
@@ -126,7 +126,7 @@ def _language_model(arguments: argparse.Namespace) -> Optional[Predictor]:
     shipped one.
     """
     if arguments.language_model is None:
-        archive = open_archive(arguments.bilm or arguments.weight_file or SHIPPED_LANGUAGE_MODEL)
+        archive = open_archive(arguments.bilm or arguments.weight_file or SHIPPED)
     else:
         archive = load_archive(arguments.language_model, cuda_device=arguments.cuda_device)
     predictor = None if archive is None else Predictor.from_archive(archive)

@@ -11,7 +11,7 @@ local bilstm(dim) = { type: 'elmo::lstm', hidden_size: dim, num_layers: 1, bidir
   model: {
     type: 'elmo::ner',
     coding_scheme: 'BIOUL',
-    text_embedder: { contextual: { type: 'elmo', bilm: { type: 'pretrained' }, placements: ['input'], dropout: 0.0 } },
+    text_embedder: { contextual: { type: 'elmo', bilm: 'wiki-small', placements: ['input'], dropout: 0.0 } },
     lower_encoder: bilstm(64),
     upper_encoder: bilstm(64),
     dropout: 0.5,

@@ -14,7 +14,7 @@ from allennlp.common import Params
 from allennlp.common.util import prepare_environment
 from allennlp.models.archival import archive_model
 
-from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED
+from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED_SMALLER
 
 _HERE = Path(__file__).parent
 _CONFIG, _SENTENCES = _HERE / "recogniser.jsonnet", _HERE / "entities.txt"
@@ -37,7 +37,7 @@ def recogniser_archive(tell: Callable[[str], None] = print) -> str:
 def _identity() -> str:
     """Changes with everything the recogniser is made from, so that another version of the plugin trains its own."""
     digest = hashlib.sha256()
-    for path in (_CONFIG, _SENTENCES, Path(PRETRAINED[SHIPPED].weight_file)):
+    for path in (_CONFIG, _SENTENCES, Path(PRETRAINED[SHIPPED_SMALLER].weight_file)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

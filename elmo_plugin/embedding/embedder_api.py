@@ -27,7 +27,7 @@ class ElmoEmbedder:
     A sentence always gets the same vectors. `stateful` carries the LSTM states from batch to batch instead, as AllenNLP
     0.9 did. `precision` "int8" rounds the LSTMs' weights, for more speed on a CPU; see `BiLm`.
 
-        elmo = ElmoEmbedder("wiki-small")
+        elmo = ElmoEmbedder("wiki-base")
         vectors = elmo.embed_sentence(["I", "ate", "an", "apple", "."])   # float32 array, (layers, tokens, dim)
     """
 

@@ -45,7 +45,7 @@ def _data(task: str, train: str, dev: str) -> List[Setting]:
 _TABLE: List[Setting] = [
     Setting(
         "ELMO_BILM",
-        "wiki-small",
+        "wiki-base",
         "a biLM: a name such as original, a folder with options.json and weights.hdf5, a model.tar.gz, or a URL",
     ),
     Setting("ELMO_FINETUNED_ARCHIVE", "", "the model.tar.gz of a biLM tuned on the task's text"),

@@ -59,13 +59,15 @@ class BiLmVocabulary(Vocabulary):
                 "vocabulary elmo::bilm: give one of data_path, vocab_file and language_model; "
                 f"got data_path={data_path!r}, vocab_file={vocab_file!r}, language_model={language_model!r}"
             )
-        if data_path is None:
-            if min_count != 1 or max_size is not None or reader is not None:
-                raise ConfigurationError(
-                    "vocabulary elmo::bilm: min_count, max_size and reader go with data_path; "
-                    "a vocab_file, or a language_model's, is used as it is"
-                )
-            classes = read_vocab_file(vocab_file) if language_model is None else words_of(language_model, namespace)
+        if data_path is None and (min_count != 1 or max_size is not None or reader is not None):
+            raise ConfigurationError(
+                "vocabulary elmo::bilm: min_count, max_size and reader go with data_path; "
+                "a vocab_file, or a language_model's, is used as it is"
+            )
+        if vocab_file is not None:
+            classes = read_vocab_file(vocab_file)
+        elif language_model is not None:
+            classes = words_of(language_model, namespace)
         else:
             counts = count_words(_source(data_path, reader))
             classes = [*SPECIAL_WORDS, *most_frequent(counts, min_count, max_size)]

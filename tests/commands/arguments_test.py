@@ -29,7 +29,7 @@ def test_one_flag_names_a_bilm_of_any_kind(bilm_files):
 
 
 def test_without_flags_the_shipped_bilm_is_opened():
-    assert shared.open_embedder(parse()).bilm.options == BiLm.load("wiki-small").options
+    assert shared.open_embedder(parse()).bilm.options == BiLm.load("wiki-base").options
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_a_bad_line_is_named_and_no_file_is_left(embedder, tmp_path, text, argum
 
 
 def test_without_arguments_it_is_the_bilm_that_ships():
-    shipped = BiLm.load("wiki-small")
+    shipped = BiLm.load("wiki-base")
     torch.testing.assert_close(ElmoEmbedder().bilm.state_dict(), shipped.state_dict())
 
 

@@ -5,7 +5,7 @@
 //   allennlp evaluate runs/tagger/model.tar.gz fixtures/data/demo/tagged.dev.txt
 //   echo '{"sentence": "the watch will turn"}' > in.jsonl; allennlp predict runs/tagger/model.tar.gz in.jsonl --predictor elmo::sentence_tagger
 //
-// The biLM is the small one that ships with the plugin, unless a variable says otherwise; see ../lib/elmo.libsonnet.
+// The biLM is the one that ships with the plugin, unless a variable says otherwise; see ../lib/elmo.libsonnet.
 local elmo = import '../lib/elmo.libsonnet';
 
 (import 'simple_tagger_baseline.jsonnet') {

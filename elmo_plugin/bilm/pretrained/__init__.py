@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Dict, NamedTuple
 
-SHIPPED = "wiki-small"
-"""The biLM that is taken where none is named. Those that ship have a model card, `README.md`, in their folders."""
+SHIPPED = "wiki-base"
+"""The biLM that is taken where none is named. It comes with its softmax, so that it names words too."""
 
-SHIPPED_LANGUAGE_MODEL = "wiki-base"
-"""The one of them that comes with its softmax, so that it names words."""
+SHIPPED_SMALLER = "wiki-small"
+"""A second one, of half the size, for where speed matters more. Both have a model card, `README.md`, in their folders."""
 
 _PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
 PUBLISHED_ADDRESSES = (f"{_PUBLISHED}/", "https://allennlp.s3.amazonaws.com/models/elmo/")
@@ -36,7 +36,7 @@ def _published_sizes(sizes: str) -> BiLmFiles:
 
 PRETRAINED: Dict[str, BiLmFiles] = {
     SHIPPED: _shipped(SHIPPED),
-    SHIPPED_LANGUAGE_MODEL: _shipped(SHIPPED_LANGUAGE_MODEL),
+    SHIPPED_SMALLER: _shipped(SHIPPED_SMALLER),
     "small": _published_sizes("2x1024_128_2048cnn_1xhighway"),
     "medium": _published_sizes("2x2048_256_2048cnn_1xhighway"),
     "original": _published_sizes("2x4096_512_2048cnn_2xhighway"),

@@ -12,7 +12,7 @@ SHIPPED = ["wiki-small", "wiki-base"]
 
 
 def test_the_shipped_bilm_is_what_a_config_gets_by_name_and_by_default():
-    by_name = BiLm.from_params(Params({"type": "pretrained", "name": "wiki-small"}))
+    by_name = BiLm.from_params(Params({"type": "pretrained", "name": "wiki-base"}))
     by_default = BiLm.from_params(Params({"type": "pretrained"}))
     torch.testing.assert_close(by_name.state_dict(), by_default.state_dict(), rtol=0, atol=0)
 
@@ -49,4 +49,4 @@ def test_a_run_records_the_name_and_not_where_the_plugin_is_installed(tmp_path):
     bilm = BiLm.from_params(Params({"type": "pretrained"}), serialization_dir=str(tmp_path))
     torch.save(bilm.state_dict(), tmp_path / "best.th")
     record = (tmp_path / "vocabulary" / sources.RECORD_NAME).read_text()
-    assert "wiki-small" in record and "options.json" not in record
+    assert "wiki-base" in record and "options.json" not in record
