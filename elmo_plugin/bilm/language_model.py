@@ -23,7 +23,7 @@ from elmo_plugin.bilm.sharing import distinct_words
 from elmo_plugin.bilm.softmax import BiLmSoftmax, FullSoftmax
 from elmo_plugin.bilm.softmax_file import WordSoftmax
 from elmo_plugin.bilm.state import BiLmState
-from elmo_plugin.bilm.word_ids import NAMESPACE, WordIds
+from elmo_plugin.bilm.word_ids import NAMESPACE, WordIds, words_in_order
 
 
 class Streams(NamedTuple):
@@ -237,9 +237,8 @@ class BiLmLanguageModel(Model):
             raise ConfigurationError(
                 f"only a full or sampled softmax can be written, not {type(self.softmax).__name__}"
             )
-        words = self.vocab.get_index_to_token_vocabulary(self.namespace)
         weight, bias = (tensor.detach().float() for tensor in (self.softmax.weight, self.softmax.bias))
-        return WordSoftmax([words[index] for index in range(len(words))], weight, bias)
+        return WordSoftmax(words_in_order(self.vocab, self.namespace), weight, bias)
 
     def _load_pretrained(self, name: str) -> None:
         """Takes over the biLM and the softmax of an archive, of a serialization directory, or of a biLM's folder with
@@ -262,13 +261,11 @@ class BiLmLanguageModel(Model):
 
     def _load_from_directory(self, directory: str, name: str) -> None:
         vocab = Vocabulary.from_files(os.path.join(directory, "vocabulary"))
-        words = vocab.get_index_to_token_vocabulary(self.namespace)
         state = read_state_dict(archival.get_weights_path(directory), cuda_device=-1)
-        self._take_over(state, [words[index] for index in range(len(words))], name)
+        self._take_over(state, words_in_order(vocab, self.namespace), name)
 
     def _take_over(self, state: Dict[str, torch.Tensor], trained_words: List[str], name: str) -> None:
-        words = self.vocab.get_index_to_token_vocabulary(self.namespace)
-        _check_same_words([words[index] for index in range(len(words))], trained_words, self.namespace, name)
+        _check_same_words(words_in_order(self.vocab, self.namespace), trained_words, self.namespace, name)
         try:
             self.load_state_dict(state)
         except RuntimeError as error:

@@ -12,6 +12,12 @@ UNKNOWN_WORD = "<UNK>"
 SPECIAL_WORDS = (BEGIN_SENTENCE_TOKEN, END_SENTENCE_TOKEN, UNKNOWN_WORD)
 
 
+def words_in_order(vocab: Vocabulary, namespace: str = NAMESPACE) -> List[str]:
+    """The words of a namespace, each at its index."""
+    words = vocab.get_index_to_token_vocabulary(namespace)
+    return [words[index] for index in range(len(words))]
+
+
 class WordIds:
     """Maps a word to its class, which is that of `<UNK>` for words not in the vocabulary.
 

@@ -4,6 +4,7 @@ vocabulary.
 
 import logging
 from collections import Counter
+from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from allennlp.common.checks import ConfigurationError
@@ -11,7 +12,7 @@ from allennlp.data import DatasetReader, Vocabulary
 from allennlp.data.vocabulary import DEFAULT_NON_PADDED_NAMESPACES
 
 from elmo_plugin.bilm import softmax_file
-from elmo_plugin.bilm.word_ids import NAMESPACE, SPECIAL_WORDS
+from elmo_plugin.bilm.word_ids import NAMESPACE, SPECIAL_WORDS, words_in_order
 from elmo_plugin.files import numbered_lines
 from elmo_plugin.training.corpus import SentenceSource, TextFiles
 
@@ -131,16 +132,17 @@ def words_of(language_model: str, namespace: str = NAMESPACE) -> List[str]:
     path = softmax_file.find(language_model)
     if path is not None:
         return softmax_file.read(path).words
-    if not language_model.endswith(".tar.gz"):
+    folder = Path(language_model) / "vocabulary"
+    if not folder.is_dir() and not language_model.endswith(".tar.gz"):
         raise ConfigurationError(
             f"{language_model!r} predicts no words: it has no {softmax_file.NAME} beside it and isn't the model.tar.gz "
             "of a language model. Take one of these, or fit a softmax to a biLM that came without one: "
             "training_configs/bilm/fit_softmax.jsonnet"
         )
-    words = Vocabulary.from_files(language_model).get_index_to_token_vocabulary(namespace)
-    if not words:
+    vocab = Vocabulary.from_files(folder if folder.is_dir() else language_model)
+    if namespace not in vocab.get_namespaces():
         raise ConfigurationError(f"{language_model} isn't a language model: its vocabulary has no {namespace!r}")
-    return [words[index] for index in range(len(words))]
+    return words_in_order(vocab, namespace)
 
 
 def read_vocab_file(path: str) -> List[str]:

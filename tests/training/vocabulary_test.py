@@ -78,6 +78,17 @@ def test_the_words_of_a_language_model_are_taken_over_in_their_order(corpus, tmp
         build(language_model=str(tmp_path), max_size=4)
 
 
+def test_the_words_of_a_run_are_taken_over(corpus, tmp_path):
+    build(data_path=corpus).save_to_files(str(tmp_path / "vocabulary"))
+    assert classes(build(language_model=str(tmp_path))) == CLASSES
+
+
+def test_a_run_of_another_model_is_refused_by_name(tmp_path):
+    Vocabulary(tokens_to_add={"tokens": ["a"]}).save_to_files(str(tmp_path / "vocabulary"))
+    with pytest.raises(ConfigurationError, match=f"{tmp_path} isn't a language model"):
+        build(language_model=str(tmp_path))
+
+
 @pytest.mark.parametrize("name", ["wiki-small", "no/such/folder"])
 def test_what_predicts_no_words_is_refused_with_a_remedy(name):
     with pytest.raises(ConfigurationError, match=f"'{name}' predicts no words(.|\n)*fit_softmax.jsonnet"):

@@ -7,7 +7,7 @@ SHIPPED = "wiki-base"
 """The biLM that is taken where none is named. It comes with its softmax, so that it names words too."""
 
 SHIPPED_SMALLER = "wiki-small"
-"""A second one, of half the size, for where speed matters more. Both have a model card, `README.md`, in their folders."""
+"""One of half the size, for where speed matters more. Both have a model card, `README.md`, in their folders."""
 
 _PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
 PUBLISHED_ADDRESSES = (f"{_PUBLISHED}/", "https://allennlp.s3.amazonaws.com/models/elmo/")
