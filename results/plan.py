@@ -80,15 +80,19 @@ class WithTuned(NamedTuple):
 
 def train_tuned(setting: str, task: str, data: Path, runs: Runs) -> WithTuned:
     """Tunes the biLM on a task's text, and trains the task with it and without."""
-    variables = environment(data)
-    archive = archive_in_environment()
-    tuned = tune(runs.with_weights(), task, archive, environment=variables, overrides=FINETUNING_OVERRIDES)
-    seeds = budget_of(setting, task).seeds
-    with_tuned = {"ELMO_FINETUNED_ARCHIVE": tuned.archive}
+    seeds, archive = budget_of(setting, task).seeds, archive_in_environment()
+
+    def cells(tuned: Tuned) -> List[Cell]:
+        variables = {"ELMO_FINETUNED_ARCHIVE": tuned.archive}
+        return [training(task, "elmo_finetuned", setting, seed, data, variables=variables) for seed in seeds]
+
+    tuned = tune(runs, task, archive, environment=environment(data), overrides=FINETUNING_OVERRIDES)
+    if any(runs.find(cell) is None for cell in cells(tuned)):  # to be trained, which takes the tuned biLM's weights
+        tuned = tune(runs.with_weights(), task, archive, environment=environment(data), overrides=FINETUNING_OVERRIDES)
     return WithTuned(
         tuned,
         [runs.train(training(task, "elmo", setting, seed, data)) for seed in seeds],
-        [runs.train(training(task, "elmo_finetuned", setting, seed, data, variables=with_tuned)) for seed in seeds],
+        [runs.train(cell) for cell in cells(tuned)],
     )
 
 
@@ -97,7 +101,7 @@ def find_tuned(setting: str, data: Path, runs: Runs) -> Dict[str, WithTuned]:
     found = {}
     for task in FINETUNING_TASKS:
         try:
-            found[task] = train_tuned(setting, task, data, _FinishedRuns(runs.folder))
+            found[task] = train_tuned(setting, task, data, _FinishedRuns(runs.folder, runs.records))
         except RunFailed:
             pass
     return found

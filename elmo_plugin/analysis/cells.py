@@ -17,6 +17,9 @@ from allennlp.common.params import with_overrides
 from elmo_plugin.bilm.pretrained import PRETRAINED
 from elmo_plugin.settings import PREFIX
 
+# An archive in the folder of a run, or of one that only a record is left of.
+_ARCHIVE_OF_RUN = re.compile(r"-([0-9a-f]{16})(?:\.json)?/run/model\.tar\.gz$")
+
 Config = Dict[str, Any]
 Change = Callable[[Config], Config]
 
@@ -109,7 +112,8 @@ def train_on(fraction: float, seed: int = 0) -> Change:
 
 def experiment_hash(config: Config) -> str:
     """A hash of an experiment: of its resolved config, with the contents of files and folders in the place of their
-    names. So it is the same wherever the data lies.
+    names. So it is the same wherever the data lies. An archive that one of these experiments left counts as that
+    experiment: its bytes differ from machine to machine, and it may be gone.
     """
     return hashlib.blake2b(json.dumps(_with_contents(config), sort_keys=True).encode(), digest_size=8).hexdigest()
 
@@ -131,6 +135,8 @@ def _paths(text: str) -> Sequence[str]:
 
 
 def _digest_of_path(path: str) -> bytes:
+    if trained := _ARCHIVE_OF_RUN.search(path):
+        return bytes.fromhex(trained[1])
     if os.path.isfile(path):
         status = os.stat(path)
         return _digest_of_file(os.path.realpath(path), status.st_size, status.st_mtime_ns)

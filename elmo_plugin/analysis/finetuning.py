@@ -87,7 +87,7 @@ def tune(
     cell = make("finetune", {**(overrides or {}), **rate}, ELMO_BILM=archive)
     tuned = runs.train(cell)
     if before is None:
-        before = measured_once(runs.folder, archive, cell.resolve())
+        before = measured_once(runs.records or runs.folder, archive, cell.resolve())
     return Tuned(task, before, _perplexity(tuned), str(tuned.archive))
 
 

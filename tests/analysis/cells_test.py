@@ -92,6 +92,15 @@ def test_the_same_data_elsewhere_has_the_same_hash(tmp_path):
     assert experiment_hash(configs[0]) == experiment_hash(configs[1])
 
 
+def test_the_archive_of_a_run_counts_as_its_experiment(tmp_path):
+    places = [tmp_path / "runs" / "ner-0123456789abcdef", tmp_path / "records" / "ner-0123456789abcdef.json"]
+    (places[0] / "run").mkdir(parents=True)
+    (places[0] / "run" / "model.tar.gz").write_text("weights")
+    here, gone = ({"archive": str(place / "run" / "model.tar.gz")} for place in places)
+    other = {"archive": here["archive"].replace("0123", "3210")}
+    assert experiment_hash(here) == experiment_hash(gone) != experiment_hash(other)
+
+
 def test_another_content_of_a_folder_or_glob_has_another_hash(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "a.txt").write_text("one")

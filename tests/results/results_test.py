@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo_plugin.analysis import finetuning
 from elmo_plugin.analysis.cells import experiment_hash
 from elmo_plugin.analysis.finished_run import EpochResult, Run, write_record
 from elmo_plugin.analysis.runs import Runs
@@ -143,10 +144,12 @@ def finish(runs, cell, values):
     mix = {"mix": "mixes.input", "weights": [0.2, 0.5, 0.3], "gamma": 1.0, "fixed": False}
     result = {"name": cell.name, "updates_per_epoch": 87, "layer_weights": [mix] if "elmo" in cell.name else []}
     (folder / "result.json").write_text(json.dumps(result))
+    metric = config["trainer"]["validation_metric"][1:]
     for epoch, value in enumerate(values):
-        metrics = {"best_epoch": values.index(max(values[: epoch + 1])), "validation_f1": value}
-        metrics["training_duration"] = f"0:0{epoch + 1}:00"
+        metrics = {"best_epoch": values.index(max(values[: epoch + 1])), f"validation_{metric}": value}
+        metrics.update({f"validation_from_zeros_{metric}": value, "training_duration": f"0:0{epoch + 1}:00"})
         (folder / "run" / f"metrics_epoch_{epoch}.json").write_text(json.dumps(metrics))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +235,26 @@ def test_the_repository_keeps_records_of_what_its_report_shows(driver, monkeypat
     for setting in ("full", "quick"):
         driver.main(["--setting", setting, "--report-only", "--runs", str(tmp_path)])
     assert seen == [Path("results/records"), None]
+
+
+def test_what_tuning_did_is_told_from_the_records_too(driver, data, tmp_path, monkeypatch):
+    runs = Runs(tmp_path / "runs", records=tmp_path / "records")
+
+    def train(self, cell):
+        if self.find(cell) is None:
+            folder = finish(self, cell, [80.0] if "finetune" in cell.config_file else [0.7])
+            write_record(folder, runs.records / f"{folder.name}.json")
+        return self.find(cell)
+
+    monkeypatch.setenv("ELMO_BILM", "wiki-base")
+    monkeypatch.setattr(Runs, "train", train)
+    monkeypatch.setattr(finetuning, "measure", lambda *_: finetuning.Perplexity(90.0, 95.0))
+    driver.report.plan.train_tuned("quick", "ner", data, runs)
+    shutil.rmtree(runs.folder)
+    monkeypatch.setattr(Runs, "train", lambda *_: pytest.fail("trained again"))
+    driver.report.write(tmp_path / "RESULTS.md", "quick", runs)
+    report = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert row(report, "The biLM tuned", "NER") == ["NER", "95.0", "80.0", "70.0 ± 0.0", "70.0 ± 0.0"]
 
 
 def test_sections_without_a_run_are_left_out(report):
