@@ -130,4 +130,4 @@ def test_a_guides_commands_work_when_pasted_into_an_empty_folder(page, tmp_path)
     environment = {**os.environ, "CLONE": str(ROOT), "PATH": path, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
-    assert re.search(r"\(3, 2, 64\)|\(7, 256\)", result.stdout), result.stdout[-1000:]
+    assert re.search(r"\(3, 2, 64\)|\(7, 384\)", result.stdout), result.stdout[-1000:]
