@@ -116,13 +116,23 @@ class Run:
 
 
 def write_record(folder: PathOrStr, path: PathOrStr) -> None:
-    """Keeps what `Run.read` reads of a finished run, which is all but its log and its weights, in one small file."""
-    contents = {name: content.entries for name, content in _files_in(Path(folder)).items()}
-    lines = ",\n".join(
-        f"{json.dumps(name)}: {json.dumps(content, sort_keys=True)}" for name, content in contents.items()
-    )
+    """Keeps what `Run.read` takes from a finished run's files, in one small file."""
+    run, files = Run.read(folder), _files_in(Path(folder))
+    kept = {
+        "name",
+        "updates_per_epoch",
+        "layer_weights",
+        "best_epoch",
+        "training_duration",
+        f"{_VALIDATION}{run.metric}",
+    }
+    lines = []
+    for name, content in files.items():
+        is_whole = name in (EXPERIMENT_FILE, f"metrics_epoch_{run.best_epoch}.json")
+        entries = {key: value for key, value in content.entries.items() if is_whole or key in kept}
+        lines.append(f"{json.dumps(name)}: {json.dumps(entries, sort_keys=True)}")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, f"{{\n{lines}\n}}\n")
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _files_in(folder: Path) -> Dict[str, "_Contents"]:
