@@ -340,17 +340,24 @@ def test_training_goes_on_from_an_archive_and_the_result_does_not_need_it(tmp_pa
     assert measure(reloaded, batches) == measure(first, batches)
 
 
+def biased_model() -> BiLmLanguageModel:
+    """A model whose biases aren't zero, as they are before any training."""
+    model = make_model(seed=5)
+    model.softmax.bias.data.copy_(torch.arange(1.0, 1.0 + len(WORDS)))
+    return model
+
+
 @pytest.fixture
 def folder(tmp_path):
     """What 'bilm-export --softmax' writes."""
-    model = make_model(seed=5)
+    model = biased_model()
     checkpoint.write(model.bilm, tmp_path / "weights.hdf5", tmp_path / "options.json")
     softmax_file.write(model.word_softmax(), tmp_path / "softmax.hdf5")
     return tmp_path
 
 
 def test_training_goes_on_from_a_folder_with_its_softmax(folder):
-    first, model = make_model(seed=5), make_model(seed=6, pretrained_file=str(folder))
+    first, model = biased_model(), make_model(seed=6, pretrained_file=str(folder))
     for name, parameter in first.bilm.state_dict().items():
         assert torch.equal(model.bilm.state_dict()[name], parameter), name
     largest = first.softmax.weight.abs().amax(dim=1, keepdim=True)
