@@ -82,7 +82,7 @@ local budget = { seeds: [1], train_fraction: 1.0, validation_fraction: 1.0, note
     squad: budget {
       note: 'batches of 16, passages cut to 200 tokens, Adam at 0.002',
       validation_fraction: 0.1,
-      changes:: until_stable(200, 4, 24) {
+      changes:: until_stable(200, 4, 40) {
         batch_size:: 16,
         max_passage_tokens:: 200,
         trainer+: { optimizer: { type: 'adam', lr: 0.002 } },
@@ -93,7 +93,8 @@ local budget = { seeds: [1], train_fraction: 1.0, validation_fraction: 1.0, note
       note: 'half the widths, learning rate 0.001, dropout 0.2',
       seeds: [1, 2, 3],
       validation_fraction: 0.5,
-      changes:: until_stable(300, 4, 24) {
+      // An epoch is a pass over the pairs: the rate is halved at every validation without a new best.
+      changes:: until_stable(625, 4, 16) {
         dim:: 150,
         dropout:: 0.2,
         learning_rate:: 0.001,
@@ -102,7 +103,7 @@ local budget = { seeds: [1], train_fraction: 1.0, validation_fraction: 1.0, note
     srl: budget {
       note: '4 layers of 200, batches of 40, Adam at 0.001',
       validation_fraction: 0.5,
-      changes:: until_stable(250, 4, 24) {
+      changes:: until_stable(250, 4, 40) {
         num_layers:: 4,
         hidden_dim:: 200,
         batch_size:: 40,
@@ -111,7 +112,7 @@ local budget = { seeds: [1], train_fraction: 1.0, validation_fraction: 1.0, note
     },
     coref: budget {
       note: 'half the widths, 100 antecedents, documents cut to 25 sentences',
-      changes:: until_stable(84, 5, 30) {
+      changes:: until_stable(84, 5, 50) {
         encoder_dim:: 100,
         hidden_dim:: 75,
         model+: { max_antecedents: 100, max_training_sentences: 25 },
