@@ -44,9 +44,9 @@ TASKS: Dict[str, Task] = {
         corpus="44 articles of SQuAD 1.1",
         paper=(81.1, 85.8),
         published=(
-            "BiDAF, 77.3 on the same development set (Seo et al. 2017), trained on all 442 articles; here on 44. Of every "
-            "fifth development question, 32 % have an answer with a word without a vector, such as a number, and 1.8 % "
-            "one past the cut"
+            "BiDAF, 77.3 on the same development set (Seo et al. 2017), trained on all 442 articles; here on 44. Of "
+            "every fifth development question, 32 % have an answer with a word without a vector, such as a number, and "
+            "1.8 % one past the cut"
         ),
     ),
     "snli": Task(
