@@ -2,7 +2,8 @@
 // gives its task.
 //
 //   RESULTS_TASK      squad, snli, srl, coref, ner or sst
-//   RESULTS_VARIANT   baseline, elmo, elmo_finetuned, or an ablation of training_configs/lib/ablations.libsonnet
+//   RESULTS_VARIANT   baseline, elmo, elmo_finetuned, an ablation of training_configs/lib/ablations.libsonnet, or what
+//                     else was tried for the task's budget, with the baseline
 //   RESULTS_SETTING   quick or full: see budgets.libsonnet
 local ablations = import '../training_configs/lib/ablations.libsonnet';
 local experiments = import '../training_configs/lib/experiments.libsonnet';
@@ -33,8 +34,15 @@ local validated_on(fraction) = if fraction == 1 then {} else {
   validation_dataset_reader: { type: 'elmo::fraction', reader: reader, fraction: fraction },
 };
 
+local is_tried = variant in budget.tried;
+local experiment =
+  if is_tried then own.baseline
+  else if variant in own then own[variant]
+  else own.elmo + ablations.of(task)[variant];
+
 lower_cased(
-  (if variant in own then own[variant] else own.elmo + ablations.of(task)[variant])
+  experiment
   + std.get(corpora, task, {})
   + budget.changes
+  + (if is_tried then budget.tried[variant].changes else {})
 ) + validated_on(budget.validation_fraction)

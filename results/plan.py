@@ -51,10 +51,21 @@ def ablations(setting: str, data: Path) -> List[ReportRun]:
     return _runs(setting, data, ABLATION_TASKS, variants)
 
 
+def choices(setting: str, data: Path) -> List[ReportRun]:
+    """The baselines that a budget was chosen by, one seed each."""
+    return [
+        ReportRun(task, name, None, seed, training(task, name, setting, seed, data))
+        for task in TASKS
+        for name in budget_of(setting, task).tried
+        for seed in budget_of(setting, task).seeds[:1]
+    ]
+
+
 PARTS: Dict[str, Callable[[str, Path], List[ReportRun]]] = {
     "tasks": six_tasks,
     "fractions": fractions,
     "ablations": ablations,
+    "choices": choices,
 }
 
 

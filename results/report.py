@@ -67,6 +67,7 @@ class Report:
         yield self._introduction()
         yield self._six_tasks()
         yield self._published()
+        yield self._choices()
         yield self._passing()
         yield self._fractions()
         yield self._layer_weights()
@@ -209,6 +210,23 @@ class Report:
             "## The baselines beside published figures\n\n"
             "The nearest that we know of for the same corpora, so that a reader can tell whether a baseline is sound. "
             "None has the same training set.\n\n" + _markdown(["task", "our baseline", "published"], rows)
+        )
+
+    def _choices(self) -> str:
+        rows = []
+        for name, task in TASKS.items():
+            budget = budget_of(self._setting, name)
+            chosen = self._found.get(("tasks", name, "baseline", None, budget.seeds[0]))
+            for tried, other in budget.tried.items():
+                runs = self._of("choices", name, tried)
+                if chosen is not None and runs:
+                    rows.append([task.title, budget.note, _result([chosen]), other["note"], _result(runs)])
+        if not rows:
+            return ""
+        return (
+            "## Choices\n\n"
+            "Made on the baseline's results, with the first seed, and then fixed for both sides; nothing is chosen on "
+            "+ELMo's.\n\n" + _markdown(["task", "taken", "baseline", "tried as well", "baseline"], rows)
         )
 
     def _passing(self) -> str:

@@ -104,6 +104,7 @@ class Budget(NamedTuple):
     train_fraction: float
     validation_fraction: float
     note: str
+    tried: Dict[str, Dict[str, str]]
 
 
 def budget_of(setting: str, task: str) -> Budget:
