@@ -78,7 +78,10 @@ class Report:
 
     def _of(self, part: str, task: str, variant: str, fraction: Optional[float] = None) -> List[Run]:
         """The finished runs, one per seed."""
-        return [run for place, run in self._found.items() if place[:4] == (part, task, variant, fraction)]
+        return list(self._by_seed(part, task, variant, fraction).values())
+
+    def _by_seed(self, part: str, task: str, variant: str, fraction: Optional[float] = None) -> Dict[int, Run]:
+        return {place[4]: run for place, run in self._found.items() if place[:4] == (part, task, variant, fraction)}
 
     def _pairs(self, task: str) -> List[Tuple[int, Run, Run]]:
         """The baseline and +ELMo of each seed that has both."""
@@ -300,20 +303,24 @@ class Report:
 
     def _ablations(self) -> str:
         tables = [ablations.TABLES[name] for name in plan.ABLATION_TABLES]
-        variants = {variant for table in tables for variant in table.variants}
-        runs = {
-            (task, variant): own
-            for task in plan.ABLATION_TASKS
-            for variant in variants
-            if (own := self._of("ablations", task, variant))
-        }
+        variants = dict.fromkeys(variant for table in tables for variant in table.variants)
+        runs: Dict[Tuple[str, str], List[Run]] = {}
+        seeds: Dict[str, List[int]] = {}
+        for task in plan.ABLATION_TASKS:
+            found = {name: own for name in variants if (own := self._by_seed("ablations", task, name))}
+            # Variants are told apart by a point or less, so that all have the same seeds.
+            seeds[task] = [
+                seed for seed in budget_of(self._setting, task).seeds if all(seed in own for own in found.values())
+            ]
+            runs.update({(task, name): [own[seed] for seed in seeds[task]] for name, own in found.items()})
         # Without one of the ablations there would be nothing but Table 1's figures again.
         in_table_1 = {run.archive for place, run in self._found.items() if place[0] == "tasks"}
         ablated = {task for (task, _), own in runs.items() if any(run.archive not in in_table_1 for run in own)}
         tasks = [task for task in plan.ABLATION_TASKS if task in ablated]
         if not tasks:
             return ""
-        text = "## Layers and placement (Tables 2 and 3)"
+        of_seeds = "; ".join(f"{TASKS[task].title}: {', '.join(map(str, seeds[task]))}" for task in tasks)
+        text = f"## Layers and placement (Tables 2 and 3)\n\nAll variants of a task have the same seeds ({of_seeds})."
         for table in tables:
             rows = ablations.rows(table, tasks, runs)
             text += f"\n\n{table.title}.\n\n" + _markdown(["", *table.columns.values()], rows)

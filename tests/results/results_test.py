@@ -277,6 +277,16 @@ def test_what_tuning_did_is_told_from_the_records_too(driver, data, tmp_path, mo
     assert row(report, "The biLM tuned", "NER") == ["NER", "95.0", "80.0", "70.0 ± 0.0", "70.0 ± 0.0"]
 
 
+def test_the_variants_of_an_ablation_are_compared_on_the_seeds_that_all_have(driver, data, tmp_path):
+    runs = Runs(tmp_path / "runs")
+    values = {("baseline", 1): [0.5], ("baseline", 2): [0.9], ("top_layer_only", 1): [0.7]}
+    for run in driver.PARTS["ablations"]("quick", data):
+        if run.task == "ner" and (run.variant, run.seed) in values:
+            finish(runs, run.cell, values[run.variant, run.seed])
+    section = driver.report.Report("quick", runs, tmp_path)._ablations()
+    assert row(section, "Layers and placement", "ner")[1:3] == ["50.0", "70.0"] and "(NER: 1)" in section
+
+
 def test_sections_without_a_run_are_left_out(report):
     assert "Training-set size" not in report and "Tables 2 and 3" not in report and "tuned on" not in report
 
