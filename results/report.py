@@ -343,7 +343,7 @@ class Report:
         return (
             "## The biLM tuned on the task's text (A.1)\n\n"
             "One epoch on the sentences of the training set, labels ignored; perplexity on those of the development "
-            "set, from zeros at each sentence.\n\n" + _markdown(header, rows)
+            "set, from zeros at each sentence. The task's results are the first seed's.\n\n" + _markdown(header, rows)
         )
 
     def _probed(self) -> Iterable[str]:
