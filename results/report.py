@@ -323,7 +323,8 @@ class Report:
         text = f"## Layers and placement (Tables 2 and 3)\n\nAll variants of a task have the same seeds ({of_seeds})."
         for table in tables:
             rows = ablations.rows(table, tasks, runs)
-            text += f"\n\n{table.title}.\n\n" + _markdown(["", *table.columns.values()], rows)
+            named = [[TASKS[name].title if name in TASKS else name.strip(), *cells] for name, *cells in rows]
+            text += f"\n\n{table.title}.\n\n" + _markdown(["task", *table.columns.values()], named)
         picture = self._plot("ablations", lambda figure: ablations.draw(figure, tables, tasks, runs), "Ablations")
         return f"{text}\n\n{picture}"
 

@@ -284,7 +284,7 @@ def test_the_variants_of_an_ablation_are_compared_on_the_seeds_that_all_have(dri
         if run.task == "ner" and (run.variant, run.seed) in values:
             finish(runs, run.cell, values[run.variant, run.seed])
     section = driver.report.Report("quick", runs, tmp_path)._ablations()
-    assert row(section, "Layers and placement", "ner")[1:3] == ["50.0", "70.0"] and "(NER: 1)" in section
+    assert row(section, "Layers and placement", "NER")[1:3] == ["50.0", "70.0"] and "(NER: 1)" in section
 
 
 def test_sections_without_a_run_are_left_out(report):
