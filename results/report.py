@@ -407,7 +407,7 @@ class Report:
             for (part, task, variant, _, seed), run in self._found.items()
             if part == "tasks" and _is_cut_off(run)
         ]
-        return f"\n\nStill improving when their validations were used up: {', '.join(names)}." if names else ""
+        return f"\n\nEnded by their number of validations, within their patience: {', '.join(names)}." if names else ""
 
     def _plot(self, name: str, draw: Callable[["Figure"], None], title: str) -> str:
         path = self._plots / f"{name}.png"
