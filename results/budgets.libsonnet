@@ -2,8 +2,9 @@
 // trains until validation has stopped improving. A baseline and its +ELMo share all of it.
 //
 // `changes` is what a budget changes in the task's experiment, `note` says it in words, `seeds` are the trainings, and
-// the fractions are the parts of the training and validation sets that are used. `tried` are other choices, by name: the
-// baseline was trained with each of them as well, before the budget was fixed for both sides.
+// the fractions are the parts of the training and validation sets that are used. `tried` are other choices, by name, and
+// `sides` what was trained with them as well. The baseline's results decide for both sides.
+local elmo = import '../training_configs/lib/elmo.libsonnet';
 
 // Epochs of this many updates, whatever the data's length: an epoch continues where the previous one stopped.
 local epochs(updates, trainer) = {
@@ -107,8 +108,14 @@ local budget = {
       },
       tried: {
         paper_dropout: {
+          sides: ['baseline', 'elmo'],
           note: "the paper's dropout of 0.5, 30 validations at most",
           changes:: { dropout:: 0.5, trainer+: { num_epochs: 30 } },
+        },
+        own_dropout: {
+          sides: ['elmo'],
+          note: "0.2, and 0.5 on ELMo's vectors before it",
+          changes:: elmo.dropout(0.5),
         },
       },
     },

@@ -2,14 +2,14 @@
 // gives its task.
 //
 //   RESULTS_TASK      squad, snli, srl, coref, ner or sst
-//   RESULTS_VARIANT   baseline, elmo, elmo_finetuned, an ablation of training_configs/lib/ablations.libsonnet, or what
-//                     else was tried for the task's budget, with the baseline
+//   RESULTS_VARIANT   baseline, elmo, elmo_finetuned, or an ablation of training_configs/lib/ablations.libsonnet; with
+//                     what else was tried for the task's budget after a hyphen, as in baseline-paper_dropout
 //   RESULTS_SETTING   quick or full: see budgets.libsonnet
 local ablations = import '../training_configs/lib/ablations.libsonnet';
 local experiments = import '../training_configs/lib/experiments.libsonnet';
 
 local task = std.extVar('RESULTS_TASK');
-local variant = std.extVar('RESULTS_VARIANT');
+local variant = std.split(std.extVar('RESULTS_VARIANT'), '-');
 local own = experiments[task];
 local budget = (import 'budgets.libsonnet')[std.extVar('RESULTS_SETTING')][task];
 
@@ -34,15 +34,8 @@ local validated_on(fraction) = if fraction == 1 then {} else {
   validation_dataset_reader: { type: 'elmo::fraction', reader: reader, fraction: fraction },
 };
 
-local is_tried = variant in budget.tried;
-local experiment =
-  if is_tried then own.baseline
-  else if variant in own then own[variant]
-  else own.elmo + ablations.of(task)[variant];
+local experiment = if variant[0] in own then own[variant[0]] else own.elmo + ablations.of(task)[variant[0]];
+local tried = if std.length(variant) == 1 then {} else budget.tried[variant[1]].changes;
 
-lower_cased(
-  experiment
-  + std.get(corpora, task, {})
-  + budget.changes
-  + (if is_tried then budget.tried[variant].changes else {})
-) + validated_on(budget.validation_fraction)
+lower_cased(experiment + std.get(corpora, task, {}) + budget.changes + tried)
++ validated_on(budget.validation_fraction)

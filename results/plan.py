@@ -52,13 +52,18 @@ def ablations(setting: str, data: Path) -> List[ReportRun]:
 
 
 def choices(setting: str, data: Path) -> List[ReportRun]:
-    """The baselines that a budget was chosen by, one seed each."""
+    """What else was tried for the budgets, one seed each; `tried_variant` names them."""
     return [
-        ReportRun(task, name, None, seed, training(task, name, setting, seed, data))
+        ReportRun(task, variant, None, seed, training(task, variant, setting, seed, data))
         for task in TASKS
-        for name in budget_of(setting, task).tried
+        for name, other in budget_of(setting, task).tried.items()
+        for variant in (tried_variant(side, name) for side in other.sides)
         for seed in budget_of(setting, task).seeds[:1]
     ]
+
+
+def tried_variant(side: str, name: str) -> str:
+    return f"{side}-{name}"
 
 
 PARTS: Dict[str, Callable[[str, Path], List[ReportRun]]] = {

@@ -27,6 +27,7 @@ PLOTS = {"quick": Path("plots"), "full": Path("results/plots")}
 RECORDS = {"full": Path("results/records")}
 MISSING = "–"
 PAIR = ("baseline", "elmo")
+SIDE_NAMES = ("baseline", "+ELMo")
 HOW_LONG = {
     "quick": "Training is much shorter than the paper's, and most curves are still climbing.",
     "full": (
@@ -219,17 +220,20 @@ class Report:
         rows = []
         for name, task in TASKS.items():
             budget = budget_of(self._setting, name)
-            chosen = self._found.get(("tasks", name, "baseline", None, budget.seeds[0]))
-            for tried, other in budget.tried.items():
-                runs = self._of("choices", name, tried)
-                if chosen is not None and runs:
-                    rows.append([task.title, budget.note, _result([chosen]), other["note"], _result(runs)])
+            first = budget.seeds[0]
+            taken = [self._by_seed("tasks", name, side) for side in PAIR]
+            for choice, other in budget.tried.items():
+                tried = [self._of("choices", name, plan.tried_variant(side, choice)) for side in PAIR]
+                if any(tried) and all(first in runs for runs in taken):
+                    results = [_result([runs[first]]) for runs in taken]
+                    rows.append([task.title, budget.note, *results, other.note, *map(_result, tried)])
         if not rows:
             return ""
         return (
             "## Choices\n\n"
-            "Made on the baseline's results, with the first seed, and then fixed for both sides; nothing is chosen on "
-            "+ELMo's.\n\n" + _markdown(["task", "taken", "baseline", "tried as well", "baseline"], rows)
+            "Made on the baseline's results, with the first seed, and then fixed for both sides. What +ELMo gives with "
+            "another choice is here to be seen, and decided nothing.\n\n"
+            + _markdown(["task", "taken", *SIDE_NAMES, "tried as well", *SIDE_NAMES], rows)
         )
 
     def _passing(self) -> str:

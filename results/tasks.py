@@ -97,6 +97,13 @@ TASKS: Dict[str, Task] = {
 }
 
 
+class Tried(NamedTuple):
+    """Another choice for a task's budget: the sides that were trained with it, and what it is in words."""
+
+    sides: List[str]
+    note: str
+
+
 class Budget(NamedTuple):
     """What `budgets.libsonnet` says of a task, apart from the changes to its experiment."""
 
@@ -104,11 +111,13 @@ class Budget(NamedTuple):
     train_fraction: float
     validation_fraction: float
     note: str
-    tried: Dict[str, Dict[str, str]]
+    tried: Dict[str, Tried]
 
 
 def budget_of(setting: str, task: str) -> Budget:
-    return Budget(**json.loads(_jsonnet.evaluate_file(str(FOLDER / "budgets.libsonnet")))[setting][task])
+    budget = json.loads(_jsonnet.evaluate_file(str(FOLDER / "budgets.libsonnet")))[setting][task]
+    tried = {name: Tried(**other) for name, other in budget.pop("tried").items()}
+    return Budget(**budget, tried=tried)
 
 
 def data_folder() -> Path:

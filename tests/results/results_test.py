@@ -216,24 +216,27 @@ def test_a_baseline_stands_beside_what_others_have_published(report):
     assert "| SNLI |" not in report.split("## The baselines beside")[1].split("\n## ")[0]
 
 
-def test_a_choice_is_shown_with_what_else_was_tried_on_the_baseline(driver, data, tmp_path):
+def test_a_choice_is_shown_on_both_sides_with_what_else_was_tried(driver, data, tmp_path):
     runs = Runs(tmp_path / "runs")
-    (tried,) = driver.PARTS["choices"]("full", data)
-    baselines = driver.PARTS["tasks"]("full", data)
-    chosen = next(run for run in baselines if (run.task, run.variant, run.seed) == (tried.task, "baseline", tried.seed))
+    tried = {run.variant: run for run in driver.PARTS["choices"]("full", data)}
+    taken = {run.variant: run for run in driver.PARTS["tasks"]("full", data) if (run.task, run.seed) == ("snli", 1)}
     assert driver.report.Report("full", runs, tmp_path)._choices() == ""
-    finish(runs, tried.cell, [0.5, 0.6])
-    finish(runs, chosen.cell, [0.7, 0.65])
-    report = driver.report.Report("full", runs, tmp_path)._choices()
-    cells = row(report, "Choices", "SNLI")
-    assert cells[2] == "70.0" and cells[3].startswith("the paper's dropout") and cells[4] == "60.0"
+    finish(runs, tried["baseline-paper_dropout"].cell, [0.5, 0.6])
+    finish(runs, taken["baseline"].cell, [0.7, 0.65])
+    finish(runs, taken["elmo"].cell, [0.8])
+    cells = row(driver.report.Report("full", runs, tmp_path)._choices(), "Choices", "SNLI")
+    assert cells[2:4] == ["70.0", "80.0"]
+    assert cells[4].startswith("the paper's dropout") and cells[5:] == ["60.0", "–"]
 
 
 def test_what_was_tried_differs_from_the_budget_in_nothing_else(driver, data):
-    (tried,) = driver.PARTS["choices"]("full", data)
-    other, chosen = tried.cell.resolve(), config_of(driver, data, "full", tried.task)
-    assert {key for key in chosen if chosen[key] != other[key]} == {"model", "trainer"}
-    assert {**other["trainer"], "num_epochs": 0} == {**chosen["trainer"], "num_epochs": 0}
+    taken = {run.variant: run for run in driver.PARTS["tasks"]("full", data) if (run.task, run.seed) == ("snli", 1)}
+    tried = driver.PARTS["choices"]("full", data)
+    assert {run.variant for run in tried} >= {"baseline-paper_dropout", "elmo-own_dropout"}
+    for run in tried:
+        other, chosen = run.cell.resolve(), taken[run.variant.partition("-")[0]].cell.resolve()
+        assert {"model"} <= {key for key in chosen if chosen[key] != other[key]} <= {"model", "trainer"}
+        assert {**other["trainer"], "num_epochs": 0} == {**chosen["trainer"], "num_epochs": 0}
 
 
 def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished):
