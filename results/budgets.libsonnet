@@ -2,9 +2,8 @@
 // trains until validation has stopped improving. A baseline and its +ELMo share all of it.
 //
 // `changes` is what a budget changes in the task's experiment, `note` says it in words, `seeds` are the trainings, and
-// the fractions are the parts of the training and validation sets that are used. `tried` are other choices, by name, and
-// `sides` what was trained with them as well. The baseline's results decide for both sides.
-local elmo = import '../training_configs/lib/elmo.libsonnet';
+// the fractions are the parts of the training and validation sets that are used. `tried` are other choices, by name;
+// `sides` and `seeds` are what was trained with them as well.
 
 // Epochs of this many updates, whatever the data's length: an epoch continues where the previous one stopped.
 local epochs(updates, trainer) = {
@@ -26,6 +25,7 @@ local budget = {
   note: "the paper's sizes",
   tried: {},
 };
+local tried(sides) = { sides: sides, seeds: [1] };
 
 {
   // Narrower networks than the paper's, optimizers that get going at once, and less dropout where a training set is
@@ -97,25 +97,25 @@ local budget = {
       },
     },
     snli: budget {
-      note: 'half the widths, learning rate 0.001, dropout 0.2',
+      note: "half the widths, learning rate 0.001, dropout 0.2 and 0.5 on ELMo's vectors",
       seeds: [1, 2, 3],
       validation_fraction: 0.5,
       // An epoch is a pass over the pairs: the rate is halved at every validation without a new best.
       changes:: until_stable(625, 4, 16) {
         dim:: 150,
         dropout:: 0.2,
+        elmo_dropout:: 0.5,
         learning_rate:: 0.001,
       },
       tried: {
-        paper_dropout: {
-          sides: ['baseline', 'elmo'],
+        paper_dropout: tried(['baseline']) {
           note: "the paper's dropout of 0.5, 30 validations at most",
           changes:: { dropout:: 0.5, trainer+: { num_epochs: 30 } },
         },
-        own_dropout: {
-          sides: ['elmo'],
-          note: "0.2, and 0.5 on ELMo's vectors before it",
-          changes:: elmo.dropout(0.5),
+        no_elmo_dropout: tried(['elmo']) {
+          note: "0.2 on ELMo's vectors too, at the input of each LSTM, and no more",
+          seeds: [1, 2, 3],
+          changes:: { elmo_dropout:: 0.0 },
         },
       },
     },

@@ -1,7 +1,7 @@
 """Which trainings each part of the report is made of."""
 
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from elmo_plugin.analysis.ablations import TABLES
 from elmo_plugin.analysis.cells import Cell
@@ -39,26 +39,32 @@ def six_tasks(setting: str, data: Path) -> List[ReportRun]:
 
 
 def fractions(setting: str, data: Path) -> List[ReportRun]:
-    """Figure 1. Its whole training sets are Table 1's runs."""
+    """Figure 1, with the first seed. Its whole training sets are Table 1's runs."""
     return [
-        run for fraction in FRACTIONS for run in _runs(setting, data, FRACTION_TASKS, ("baseline", "elmo"), fraction)
+        run
+        for task in FRACTION_TASKS
+        for fraction in FRACTIONS
+        for run in _runs(setting, data, [task], ("baseline", "elmo"), fraction, seeds=_first_seed(setting, task))
     ]
 
 
 def ablations(setting: str, data: Path) -> List[ReportRun]:
-    """Tables 2 and 3. What is the baseline or +ELMo by another name isn't trained again."""
+    """Tables 2 and 3, with the first seed. What is the baseline or +ELMo by another name isn't trained again."""
     variants = dict.fromkeys(name for table in ABLATION_TABLES for name in TABLES[table].variants)
-    return _runs(setting, data, ABLATION_TASKS, variants)
+    return [
+        run
+        for task in ABLATION_TASKS
+        for run in _runs(setting, data, [task], variants, seeds=_first_seed(setting, task))
+    ]
 
 
 def choices(setting: str, data: Path) -> List[ReportRun]:
-    """What else was tried for the budgets, one seed each; `tried_variant` names them."""
+    """What else was tried for the budgets; `tried_variant` names it."""
     return [
-        ReportRun(task, variant, None, seed, training(task, variant, setting, seed, data))
+        run
         for task in TASKS
         for name, other in budget_of(setting, task).tried.items()
-        for variant in (tried_variant(side, name) for side in other.sides)
-        for seed in budget_of(setting, task).seeds[:1]
+        for run in _runs(setting, data, [task], [tried_variant(side, name) for side in other.sides], seeds=other.seeds)
     ]
 
 
@@ -74,13 +80,24 @@ PARTS: Dict[str, Callable[[str, Path], List[ReportRun]]] = {
 }
 
 
-def _runs(setting: str, data: Path, tasks, variants, fraction: Optional[float] = None) -> List[ReportRun]:
+def _runs(
+    setting: str,
+    data: Path,
+    tasks: Iterable[str],
+    variants: Iterable[str],
+    fraction: Optional[float] = None,
+    seeds: Optional[Sequence[int]] = None,
+) -> List[ReportRun]:
     return [
         ReportRun(task, variant, fraction, seed, training(task, variant, setting, seed, data, fraction))
         for task in tasks
         for variant in variants
-        for seed in budget_of(setting, task).seeds
+        for seed in seeds or budget_of(setting, task).seeds
     ]
+
+
+def _first_seed(setting: str, task: str) -> List[int]:
+    return budget_of(setting, task).seeds[:1]
 
 
 # ---- The tuned biLM: its trainings need the archives of others, so they can't be listed beforehand ----
@@ -96,7 +113,7 @@ class WithTuned(NamedTuple):
 
 def train_tuned(setting: str, task: str, data: Path, runs: Runs) -> WithTuned:
     """Tunes the biLM on a task's text, and trains the task with it and without, with the first seed."""
-    seeds, archive = budget_of(setting, task).seeds[:1], archive_in_environment()
+    seeds, archive = _first_seed(setting, task), archive_in_environment()
 
     def cells(tuned: Tuned) -> List[Cell]:
         variables = {"ELMO_FINETUNED_ARCHIVE": tuned.archive}

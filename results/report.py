@@ -27,7 +27,6 @@ PLOTS = {"quick": Path("plots"), "full": Path("results/plots")}
 RECORDS = {"full": Path("results/records")}
 MISSING = "–"
 PAIR = ("baseline", "elmo")
-SIDE_NAMES = ("baseline", "+ELMo")
 HOW_LONG = {
     "quick": "Training is much shorter than the paper's, and most curves are still climbing.",
     "full": (
@@ -219,21 +218,22 @@ class Report:
     def _choices(self) -> str:
         rows = []
         for name, task in TASKS.items():
-            budget = budget_of(self._setting, name)
-            first = budget.seeds[0]
-            taken = [self._by_seed("tasks", name, side) for side in PAIR]
-            for choice, other in budget.tried.items():
-                tried = [self._of("choices", name, plan.tried_variant(side, choice)) for side in PAIR]
-                if any(tried) and all(first in runs for runs in taken):
-                    results = [_result([runs[first]]) for runs in taken]
-                    rows.append([task.title, budget.note, *results, other.note, *map(_result, tried)])
+            for choice, other in budget_of(self._setting, name).tried.items():
+                for side in other.sides:
+                    tried = self._by_seed("choices", name, plan.tried_variant(side, choice))
+                    taken = self._by_seed("tasks", name, side)
+                    if seeds := [seed for seed in tried if seed in taken]:
+                        results = [_result([runs[seed] for seed in seeds]) for runs in (taken, tried)]
+                        label = BASELINE if side == "baseline" else "+ELMo"
+                        rows.append([task.title, label, ", ".join(map(str, seeds)), results[0], other.note, results[1]])
         if not rows:
             return ""
         return (
             "## Choices\n\n"
-            "Made on the baseline's results, with the first seed, and then fixed for both sides. What +ELMo gives with "
-            "another choice is here to be seen, and decided nothing.\n\n"
-            + _markdown(["task", "taken", *SIDE_NAMES, "tried as well", *SIDE_NAMES], rows)
+            "Made on the baseline's results and then fixed for both sides; the last section has what was taken. Only "
+            "ELMo's own dropout in SNLI, which no baseline has, was chosen with ELMo: the paper drops half of its "
+            "vectors' features, and that half stays where the task's own dropout is lower.\n\n"
+            + _markdown(["task", "side", "seeds", "as taken", "tried as well", "that gives"], rows)
         )
 
     def _passing(self) -> str:
@@ -285,7 +285,8 @@ class Report:
         ]
         return (
             "## Training-set size (Figure 1)\n\n"
-            "The same stopping rule on part of the training set; smaller parts lie inside larger ones.\n\n"
+            "The same stopping rule on part of the training set, with the first seed; smaller parts lie inside larger "
+            "ones.\n\n"
             + _markdown(["task", "training set", "baseline", "+ELMo", "difference"], rows)
             + "\n\n"
             + self._plot("fractions", lambda figure: sample_efficiency.draw(figure, results), "Training-set size")
@@ -308,28 +309,25 @@ class Report:
     def _ablations(self) -> str:
         tables = [ablations.TABLES[name] for name in plan.ABLATION_TABLES]
         variants = dict.fromkeys(variant for table in tables for variant in table.variants)
-        runs: Dict[Tuple[str, str], List[Run]] = {}
-        seeds: Dict[str, List[int]] = {}
-        for task in plan.ABLATION_TASKS:
-            found = {name: own for name in variants if (own := self._by_seed("ablations", task, name))}
-            # Variants are told apart by a point or less, so that all have the same seeds.
-            seeds[task] = [
-                seed for seed in budget_of(self._setting, task).seeds if all(seed in own for own in found.values())
-            ]
-            runs.update({(task, name): [own[seed] for seed in seeds[task]] for name, own in found.items()})
+        runs = {
+            (task, variant): own
+            for task in plan.ABLATION_TASKS
+            for variant in variants
+            if (own := self._of("ablations", task, variant))
+        }
         # Without one of the ablations there would be nothing but Table 1's figures again.
         in_table_1 = {run.archive for place, run in self._found.items() if place[0] == "tasks"}
         ablated = {task for (task, _), own in runs.items() if any(run.archive not in in_table_1 for run in own)}
         tasks = [task for task in plan.ABLATION_TASKS if task in ablated]
         if not tasks:
             return ""
-        of_seeds = "; ".join(f"{TASKS[task].title}: {', '.join(map(str, seeds[task]))}" for task in tasks)
-        text = f"## Layers and placement (Tables 2 and 3)\n\nAll variants of a task have the same seeds ({of_seeds})."
+        text = "## Layers and placement (Tables 2 and 3)\n\nWith the first seed; the seeds' spread is in Table 1."
         for table in tables:
-            rows = ablations.rows(table, tasks, runs)
-            named = [[TASKS[name].title if name in TASKS else name.strip(), *cells] for name, *cells in rows]
-            text += f"\n\n{table.title}.\n\n" + _markdown(["task", *table.columns.values()], named)
-        picture = self._plot("ablations", lambda figure: ablations.draw(figure, tables, tasks, runs), "Ablations")
+            rows = [[_titled(name), *cells] for name, *cells in ablations.rows(table, tasks, runs)]
+            text += f"\n\n{table.title}.\n\n" + _markdown(["task", *table.columns.values()], rows)
+        titles = [TASKS[task].title for task in tasks]
+        by_title = {(TASKS[task].title, variant): own for (task, variant), own in runs.items()}
+        picture = self._plot("ablations", lambda figure: ablations.draw(figure, tables, titles, by_title), "Ablations")
         return f"{text}\n\n{picture}"
 
     def _finetuning(self) -> str:
@@ -447,6 +445,12 @@ def _difference(before: Sequence[float], after: Sequence[float]) -> str:
 
 def _error_reduction(before: float, after: float) -> str:
     return f"{(after - before) / (1 - before):.1%}"
+
+
+def _titled(name: str) -> str:
+    """A task's key, or a phrase that ends in one, with the task's title in its place."""
+    *phrase, task = name.split()
+    return " ".join([*phrase, TASKS[task].title])
 
 
 def _updates(runs: Sequence[Run]) -> str:

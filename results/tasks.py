@@ -4,6 +4,7 @@ The experiments are those of training_configs/, which are the paper's. `experime
 budget from `budgets.libsonnet`; a baseline and its +ELMo have the same data, seeds, sizes and stopping rule.
 """
 
+import functools
 import json
 import os
 from dataclasses import dataclass
@@ -98,9 +99,10 @@ TASKS: Dict[str, Task] = {
 
 
 class Tried(NamedTuple):
-    """Another choice for a task's budget: the sides that were trained with it, and what it is in words."""
+    """Another choice for a task's budget: what was trained with it, and what it is in words."""
 
     sides: List[str]
+    seeds: List[int]
     note: str
 
 
@@ -114,6 +116,7 @@ class Budget(NamedTuple):
     tried: Dict[str, Tried]
 
 
+@functools.cache
 def budget_of(setting: str, task: str) -> Budget:
     budget = json.loads(_jsonnet.evaluate_file(str(FOLDER / "budgets.libsonnet")))[setting][task]
     tried = {name: Tried(**other) for name, other in budget.pop("tried").items()}

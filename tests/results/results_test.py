@@ -216,27 +216,40 @@ def test_a_baseline_stands_beside_what_others_have_published(report):
     assert "| SNLI |" not in report.split("## The baselines beside")[1].split("\n## ")[0]
 
 
-def test_a_choice_is_shown_on_both_sides_with_what_else_was_tried(driver, data, tmp_path):
-    runs = Runs(tmp_path / "runs")
-    tried = {run.variant: run for run in driver.PARTS["choices"]("full", data)}
-    taken = {run.variant: run for run in driver.PARTS["tasks"]("full", data) if (run.task, run.seed) == ("snli", 1)}
+def snli_of_seed_1(driver, data):
+    """SNLI's two sides as they were taken, and what else was tried for them, by variant."""
+    runs = driver.PARTS["tasks"]("full", data) + driver.PARTS["choices"]("full", data)
+    return {run.variant: run.cell for run in runs if (run.task, run.seed) == ("snli", 1)}
+
+
+def test_a_choice_is_shown_with_what_else_was_tried_on_that_side(driver, data, tmp_path):
+    runs, cells = Runs(tmp_path / "runs"), snli_of_seed_1(driver, data)
     assert driver.report.Report("full", runs, tmp_path)._choices() == ""
-    finish(runs, tried["baseline-paper_dropout"].cell, [0.5, 0.6])
-    finish(runs, taken["baseline"].cell, [0.7, 0.65])
-    finish(runs, taken["elmo"].cell, [0.8])
+    finish(runs, cells["baseline-paper_dropout"], [0.5, 0.6])
+    finish(runs, cells["baseline"], [0.7, 0.65])
+    finish(runs, cells["elmo"], [0.8])
+    side, seeds, taken, note, tried = row(driver.report.Report("full", runs, tmp_path)._choices(), "Choices", "SNLI")[
+        1:
+    ]
+    assert (side, seeds, taken, tried) == ("baseline", "1", "70.0", "60.0") and note.startswith("the paper's dropout")
+
+
+def test_a_choice_is_compared_on_the_seeds_that_both_have(driver, data, tmp_path):
+    runs = Runs(tmp_path / "runs")
+    for run in driver.PARTS["choices"]("full", data):
+        if run.variant == "elmo-no_elmo_dropout":
+            finish(runs, run.cell, [run.seed / 10])
+    finish(runs, snli_of_seed_1(driver, data)["elmo"], [0.8])
     cells = row(driver.report.Report("full", runs, tmp_path)._choices(), "Choices", "SNLI")
-    assert cells[2:4] == ["70.0", "80.0"]
-    assert cells[4].startswith("the paper's dropout") and cells[5:] == ["60.0", "–"]
+    assert cells[1:4] == ["+ELMo", "1", "80.0"] and cells[5] == "10.0"
 
 
-def test_what_was_tried_differs_from_the_budget_in_nothing_else(driver, data):
-    taken = {run.variant: run for run in driver.PARTS["tasks"]("full", data) if (run.task, run.seed) == ("snli", 1)}
-    tried = driver.PARTS["choices"]("full", data)
-    assert {run.variant for run in tried} >= {"baseline-paper_dropout", "elmo-own_dropout"}
-    for run in tried:
-        other, chosen = run.cell.resolve(), taken[run.variant.partition("-")[0]].cell.resolve()
-        assert {"model"} <= {key for key in chosen if chosen[key] != other[key]} <= {"model", "trainer"}
-        assert {**other["trainer"], "num_epochs": 0} == {**chosen["trainer"], "num_epochs": 0}
+@pytest.mark.parametrize("variant", ["baseline-paper_dropout", "elmo-no_elmo_dropout"])
+def test_what_was_tried_differs_from_the_budget_in_nothing_else(driver, data, variant):
+    cells = snli_of_seed_1(driver, data)
+    other, chosen = cells[variant].resolve(), cells[variant.partition("-")[0]].resolve()
+    assert {"model"} <= {key for key in chosen if chosen[key] != other[key]} <= {"model", "trainer"}
+    assert {**other["trainer"], "num_epochs": 0} == {**chosen["trainer"], "num_epochs": 0}
 
 
 def test_plots_are_written_beside_the_report_and_linked_from_it(report, finished):
@@ -280,14 +293,20 @@ def test_what_tuning_did_is_told_from_the_records_too(driver, data, tmp_path, mo
     assert row(report, "The biLM tuned", "NER") == ["NER", "95.0", "80.0", "70.0", "70.0"]
 
 
-def test_the_variants_of_an_ablation_are_compared_on_the_seeds_that_all_have(driver, data, tmp_path):
+@pytest.mark.parametrize("part", ["ablations", "fractions"])
+def test_variants_and_fractions_are_trained_with_the_first_seed(driver, data, part):
+    assert {run.seed for run in driver.PARTS[part]("full", data)} == {1}
+
+
+def test_the_variants_of_an_ablation_stand_side_by_side_above_the_papers(driver, data, tmp_path):
     runs = Runs(tmp_path / "runs")
-    values = {("baseline", 1): [0.5], ("baseline", 2): [0.9], ("top_layer_only", 1): [0.7]}
+    values = {"baseline": [0.5], "top_layer_only": [0.7]}
     for run in driver.PARTS["ablations"]("quick", data):
-        if run.task == "ner" and (run.variant, run.seed) in values:
-            finish(runs, run.cell, values[run.variant, run.seed])
+        if run.task == "srl" and run.variant in values:
+            finish(runs, run.cell, values[run.variant])
     section = driver.report.Report("quick", runs, tmp_path)._ablations()
-    assert row(section, "Layers and placement", "NER")[1:3] == ["50.0", "70.0"] and "(NER: 1)" in section
+    assert row(section, "Layers and placement", "SRL")[1:3] == ["50.0", "70.0"]
+    assert row(section, "Layers and placement", "the paper's SRL")[1:3] == ["81.6", "84.1"]
 
 
 def test_sections_without_a_run_are_left_out(report):

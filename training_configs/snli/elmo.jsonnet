@@ -14,11 +14,10 @@ local elmo = import '../lib/elmo.libsonnet';
 // "All recurrent and feed-forward weight matrices": no bias, no word vector, nothing of ELMo.
 local matrices = '^(encoder|composition)\\._module\\.weight_|^(projection|classifier|output_layer)\\.(.*\\.)?weight$';
 
-// A.3's dropout of 0.5 at the input of each LSTM falls on ELMo's vectors at both placements, so that they have none of
-// their own.
-(import 'base.libsonnet') + elmo.at(['input', 'output']) + elmo.dropout(0.0) + elmo.layer_norm + elmo.l2(0.001) + {
+(import 'base.libsonnet') + elmo.at(['input', 'output']) + elmo.layer_norm + elmo.l2(0.001) + {
   local config = self,
   model+: {
+    text_embedder+: { contextual+: { dropout: config.elmo_dropout } },
     attention_dropout: config.dropout,
     regularizer+: { regexes+: [[matrices, { type: 'l2', alpha: 0.0001 }]] },
   },
