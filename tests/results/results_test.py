@@ -273,6 +273,16 @@ def test_the_repository_keeps_records_of_what_its_report_shows(driver, monkeypat
     assert seen == [Path("results/records"), None]
 
 
+def test_every_training_behind_the_report_is_recorded(driver, data, root):
+    recorded = {path.stem.rpartition("-")[0] for path in (root / "results" / "records").iterdir()}
+    names = {}  # the same experiment may have several
+    for run in (run for part in driver.PARTS.values() for run in part("full", data)):
+        names.setdefault(experiment_hash(run.cell.resolve()), set()).add(run.cell.name)
+    tuned = {name for task in driver.FINETUNING_TASKS for name in (f"{task}-finetune", f"{task}-elmo_finetuned-seed1")}
+    assert [sorted(same) for same in names.values() if not same & recorded] == []
+    assert tuned | set(driver.probes.PROBES) <= recorded
+
+
 def test_what_tuning_did_is_told_from_the_records_too(driver, data, tmp_path, monkeypatch):
     runs = Runs(tmp_path / "runs", records=tmp_path / "records")
 
