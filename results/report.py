@@ -231,7 +231,7 @@ class Report:
         return (
             "## Choices\n\n"
             "Made on the baseline's results and then fixed for both sides; the last section has what was taken. Only "
-            "ELMo's own dropout in SNLI, which no baseline has, was chosen with ELMo: the paper drops half of its "
+            "ELMo's own dropout in SNLI, which no baseline has, was chosen on +ELMo's: the paper drops half of its "
             "vectors' features, and that half stays where the task's own dropout is lower.\n\n"
             + _markdown(["task", "side", "seeds", "as taken", "tried as well", "that gives"], rows)
         )
