@@ -231,8 +231,8 @@ class Report:
         return (
             "## Choices\n\n"
             "Made on the baseline's results and then fixed for both sides; the last section has what was taken. Only "
-            "ELMo's own dropout in SNLI, which no baseline has, was chosen on +ELMo's: the paper drops half of its "
-            "vectors' features, and that half stays where the task's own dropout is lower.\n\n"
+            "ELMo's own dropout in SNLI, which no baseline has, was chosen on +ELMo's: the paper's 0.5 stays "
+            "on its vectors where the task's own dropout is lower.\n\n"
             + _markdown(["task", "side", "seeds", "as taken", "tried as well", "that gives"], rows)
         )
 
@@ -321,7 +321,7 @@ class Report:
         tasks = [task for task in plan.ABLATION_TASKS if task in ablated]
         if not tasks:
             return ""
-        text = "## Layers and placement (Tables 2 and 3)\n\nWith the first seed; the seeds' spread is in Table 1."
+        text = "## Layers and placement (Tables 2 and 3)\n\nWith the first seed; Table 1 has NER's spread."
         for table in tables:
             rows = [[_titled(name), *cells] for name, *cells in ablations.rows(table, tasks, runs)]
             text += f"\n\n{table.title}.\n\n" + _markdown(["task", *table.columns.values()], rows)

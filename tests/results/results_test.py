@@ -228,9 +228,8 @@ def test_a_choice_is_shown_with_what_else_was_tried_on_that_side(driver, data, t
     finish(runs, cells["baseline-paper_dropout"], [0.5, 0.6])
     finish(runs, cells["baseline"], [0.7, 0.65])
     finish(runs, cells["elmo"], [0.8])
-    side, seeds, taken, note, tried = row(driver.report.Report("full", runs, tmp_path)._choices(), "Choices", "SNLI")[
-        1:
-    ]
+    section = driver.report.Report("full", runs, tmp_path)._choices()
+    _, side, seeds, taken, note, tried = row(section, "Choices", "SNLI")
     assert (side, seeds, taken, tried) == ("baseline", "1", "70.0", "60.0") and note.startswith("the paper's dropout")
 
 
