@@ -49,9 +49,9 @@ class Outcome(NamedTuple):
 def find(name: str, data: Path, runs: Runs) -> Optional[Outcome]:
     """What a finished analysis left; None if it isn't done for this biLM and data."""
     own = _folder(name, data, runs.folder)
-    outcome = Outcome(own / f"{name}.txt", own / f"{name}.png")
-    if outcome.table.exists() and outcome.plot.exists():
-        return outcome
+    table, plot = own / f"{name}.txt", own / f"{name}.png"
+    if table.exists() and plot.exists():
+        return Outcome(table, plot)
     record = _record(name, data, runs)
     return Outcome(record) if record is not None and record.exists() else None
 

@@ -23,7 +23,7 @@ def num_instances(run: Run, cache: Path) -> Sizes:
     reader = config["dataset_reader"]
     return Sizes(
         _count(reader, config["train_data_path"], cache),
-        _count(config.get("validation_dataset_reader", reader), config["validation_data_path"], cache),
+        _count(config.get("validation_dataset_reader") or reader, config["validation_data_path"], cache),
     )
 
 

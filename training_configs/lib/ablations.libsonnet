@@ -36,7 +36,7 @@ local common = {
 local own = {
   snli: {
     // A second dropout of 0.5, on ELMo's vectors themselves, as the other tasks have it.
-    stacked_dropout: elmo.dropout(0.5),
+    stacked_dropout: { elmo_dropout:: 0.5 },
   },
   squad: {
     // The end's head reads the start's, as in the baseline's own paper.

@@ -1,0 +1,63 @@
+"""The curve in a biLM's card, from a run's checkpoints."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="module")
+def bilm_curve(root):
+    sys.path.insert(0, str(root))
+    try:
+        from results import bilm_curve
+
+        yield bilm_curve
+    finally:
+        sys.path.remove(str(root))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """What is left of a training with batches of 4 x 5 tokens, saved after 2 and 7 of them."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"data_loader": {"batch_size": 4, "num_steps": 5}}))
+    for name, num_batches in (("e0_b2", 2), ("e1_b0", 7)):
+        state = {"resume": {"total_batches_completed": num_batches}}
+        torch.save(state, folder / f"training_state_{name}.th")
+    return folder
+
+
+def test_each_checkpoint_is_a_point_by_the_tokens_read_so_far(bilm_curve, run, monkeypatch):
+    values = {"start": 90.0, "model_state_e0_b2.th": 95.0, "model_state_e1_b0.th": 80.0}
+
+    def perplexity(model, text, *options):
+        assert text == "held out"
+        return values[options[1].rpartition("/")[2] if options else model]
+
+    monkeypatch.setattr(bilm_curve, "perplexity", perplexity)
+    assert list(bilm_curve.measure(run, "start", "held out", {}).items()) == [(0, 90.0), (40, 95.0), (140, 80.0)]
+
+
+def test_what_is_measured_is_not_measured_again(bilm_curve, run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(bilm_curve, "perplexity", lambda model, text, *options: asked.append(options) or 80.0)
+    bilm_curve.measure(run, "start", "held out", {0: 90.0, 140: 81.0})
+    assert asked == [("--weights-file", str(run / "model_state_e0_b2.th"))]
+
+
+def test_a_recorded_curve_is_drawn_without_its_run(bilm_curve, tmp_path, monkeypatch):
+    monkeypatch.setattr(bilm_curve, "RECORDS", tmp_path)
+    monkeypatch.setattr(bilm_curve, "PLOTS", tmp_path)
+    (tmp_path / "wiki-mine-curve.json").write_text('{"0": 90.0, "40": 95.0}')
+    bilm_curve.main(["wiki-mine"])
+    assert (tmp_path / "wiki_mine.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_record_it_asks_for_a_run(bilm_curve, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bilm_curve, "RECORDS", tmp_path)
+    with pytest.raises(SystemExit):
+        bilm_curve.main(["wiki-mine"])
+    assert "no wiki-mine-curve.json yet" in capsys.readouterr().err
