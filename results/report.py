@@ -232,7 +232,8 @@ class Report:
             "## Choices\n\n"
             "Made on the baseline's results and then fixed for both sides; the last section has what was taken. Only "
             "ELMo's own dropout in SNLI, which no baseline has, was chosen on +ELMo's: the paper's 0.5 stays "
-            "on its vectors where the task's own dropout is lower.\n\n"
+            "on its vectors where the task's own dropout is lower. Where a network is narrower than the paper's, the "
+            "paper's own was not trained, and a baseline may have more to give, as coreference's had.\n\n"
             + _markdown(["task", "side", "seeds", "as taken", "tried as well", "that gives"], rows)
         )
 
@@ -392,8 +393,8 @@ class Report:
             "`results/budgets.libsonnet`. A baseline and its +ELMo share all of them, "
             "except for ELMo's own dropout and, for SNLI, what A.3 adds with ELMo: dropout after attention, and L2 on "
             "the weights. Word vectors are 100-d GloVe in lower case. The Wikipedia text that the shipped biLM was "
-            "trained on overlaps with SQuAD's articles, as raw text "
-            "without questions or answers. Minutes are wall-clock time, on one core that also had other work.\n\n"
+            "trained on overlaps with SQuAD's articles, as raw text without questions or answers. Minutes are "
+            "wall-clock time, on one core or two that also had other work.\n\n"
             + _markdown(header, rows)
             + self._cut_off()
             + f"\n\n```\n{_command(self._setting)}           # everything here, or what is left of it\n"
