@@ -95,6 +95,12 @@ local tried(sides) = { sides: sides, seeds: [1] };
         max_passage_tokens:: 200,
         trainer+: { optimizer: { type: 'adam', lr: 0.002 } },
       },
+      tried: {
+        paper_optimizer: tried(['baseline']) {
+          note: "the paper's Adadelta at 1.0",
+          changes:: { trainer+: { optimizer: { type: 'adadelta', lr: 1.0, rho: 0.95 } } },
+        },
+      },
     },
     snli: budget {
       note: "half the widths, learning rate 0.001, dropout 0.2 and 0.5 on ELMo's vectors",

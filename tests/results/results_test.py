@@ -233,6 +233,15 @@ def test_a_choice_is_shown_with_what_else_was_tried_on_that_side(driver, data, t
     assert (side, seeds, taken, tried) == ("baseline", "1", "70.0", "60.0") and note.startswith("the paper's dropout")
 
 
+@pytest.mark.parametrize("tried, is_said", [(0.6, False), (0.8, True)])
+def test_it_is_said_where_something_else_gives_the_baseline_more(driver, data, tmp_path, tried, is_said):
+    runs, cells = Runs(tmp_path / "runs"), snli_of_seed_1(driver, data)
+    finish(runs, cells["baseline-paper_dropout"], [tried])
+    finish(runs, cells["baseline"], [0.7])
+    section = driver.report.Report("full", runs, tmp_path)._choices()
+    assert ("SNLI's baseline has more to give" in section) is is_said
+
+
 def test_a_choice_is_compared_on_the_seeds_that_both_have(driver, data, tmp_path):
     runs = Runs(tmp_path / "runs")
     for run in driver.PARTS["choices"]("full", data):
