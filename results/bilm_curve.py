@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, List
+from typing import TYPE_CHECKING, Dict, Iterator, List
 
 import torch
 
@@ -36,20 +36,20 @@ Curve = Dict[int, float]
 """Perplexities, the mean of both directions, by the number of tokens read."""
 
 
-def measure(run: Path, start: str, text: str, curve: Curve) -> Curve:
-    """Adds what `curve` lacks: the language model `start`, before any token, and each checkpoint of `run`."""
+def measure(run: Path, start: str, text: str, curve: Curve) -> Iterator[Curve]:
+    """Adds what `curve` lacks, a point at a time: the language model `start`, before any token, and each checkpoint."""
     config = read_json(run / "config.json", "give the folder of a biLM's training")
     tokens_per_batch = config["data_loader"]["batch_size"] * config["data_loader"]["num_steps"]
-    measured = dict(curve)
-    if 0 not in measured:
-        measured[0] = perplexity(start, text)
-    for state in run.glob("training_state_*.th"):
-        tokens = num_batches(state) * tokens_per_batch
-        if tokens not in measured:
-            weights = state.with_name(state.name.replace("training", "model", 1))
-            measured[tokens] = perplexity(str(run / "model.tar.gz"), text, "--weights-file", str(weights))
-            print(f"{tokens:,} tokens: perplexity {measured[tokens]:.1f}")
-    return dict(sorted(measured.items()))
+    states = {num_batches(state) * tokens_per_batch: state for state in run.glob("training_state_*.th")}
+    for tokens in sorted({0, *states} - set(curve)):
+        if tokens in states:
+            weights = states[tokens].with_name(states[tokens].name.replace("training", "model", 1))
+            value = perplexity(str(run / "model.tar.gz"), text, "--weights-file", str(weights))
+        else:
+            value = perplexity(start, text)
+        print(f"{tokens:,} tokens: perplexity {value:.1f}")
+        curve = dict(sorted({**curve, tokens: value}.items()))
+        yield curve
 
 
 def num_batches(training_state: Path) -> int:
@@ -83,11 +83,14 @@ def main(arguments: List[str]) -> None:
     parser.add_argument("--text", metavar="FILE", help="the held-out text")
     options = parser.parse_args(arguments)
     record = RECORDS / f"{options.name}-curve.json"
-    measured = read_json(record, "remove it to measure again") if record.exists() else {}
-    curve = {int(tokens): value for tokens, value in measured.items()}
+    recorded = read_json(record, "remove it to measure again") if record.exists() else {}
+    curve = {int(tokens): value for tokens, value in recorded.items()}
     if options.run is not None:
-        curve = measure(options.run, options.start, options.text, curve)
-        write_json(record, curve)
+        if options.start is None or options.text is None:
+            parser.error("--run needs --start and --text")
+        for measured in measure(options.run, options.start, options.text, curve):
+            curve = measured
+            write_json(record, curve)
     elif not curve:
         parser.error(f"there is no {record.name} yet: --run, --start and --text say what to measure")
     write_plot(lambda figure: draw(figure, curve), PLOTS / f"{options.name.replace('-', '_')}.png")

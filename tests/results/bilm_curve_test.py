@@ -1,21 +1,16 @@
 """The curve in a biLM's card, from a run's checkpoints."""
 
 import json
-import sys
 
 import pytest
 import torch
 
 
 @pytest.fixture(scope="module")
-def bilm_curve(root):
-    sys.path.insert(0, str(root))
-    try:
-        from results import bilm_curve
+def bilm_curve(results_on_path):
+    from results import bilm_curve
 
-        yield bilm_curve
-    finally:
-        sys.path.remove(str(root))
+    return bilm_curve
 
 
 @pytest.fixture
@@ -38,14 +33,28 @@ def test_each_checkpoint_is_a_point_by_the_tokens_read_so_far(bilm_curve, run, m
         return values[options[1].rpartition("/")[2] if options else model]
 
     monkeypatch.setattr(bilm_curve, "perplexity", perplexity)
-    assert list(bilm_curve.measure(run, "start", "held out", {}).items()) == [(0, 90.0), (40, 95.0), (140, 80.0)]
+    *_, curve = bilm_curve.measure(run, "start", "held out", {})
+    assert list(curve.items()) == [(0, 90.0), (40, 95.0), (140, 80.0)]
 
 
 def test_what_is_measured_is_not_measured_again(bilm_curve, run, monkeypatch):
     asked = []
     monkeypatch.setattr(bilm_curve, "perplexity", lambda model, text, *options: asked.append(options) or 80.0)
-    bilm_curve.measure(run, "start", "held out", {0: 90.0, 140: 81.0})
+    list(bilm_curve.measure(run, "start", "held out", {0: 90.0, 140: 81.0}))
     assert asked == [("--weights-file", str(run / "model_state_e0_b2.th"))]
+
+
+def test_what_is_measured_is_kept_when_a_later_checkpoint_fails(bilm_curve, run, tmp_path, monkeypatch):
+    def perplexity(model, text, *options):
+        if options:
+            raise KeyboardInterrupt
+        return 90.0
+
+    monkeypatch.setattr(bilm_curve, "RECORDS", tmp_path)
+    monkeypatch.setattr(bilm_curve, "perplexity", perplexity)
+    with pytest.raises(KeyboardInterrupt):
+        bilm_curve.main(["wiki-mine", "--run", str(run), "--start", "start", "--text", "held out"])
+    assert json.loads((tmp_path / "wiki-mine-curve.json").read_text()) == {"0": 90.0}
 
 
 def test_a_recorded_curve_is_drawn_without_its_run(bilm_curve, tmp_path, monkeypatch):

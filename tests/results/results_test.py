@@ -16,15 +16,11 @@ from elmo_plugin.analysis.runs import Runs
 
 
 @pytest.fixture(scope="module")
-def driver(root):
+def driver(results_on_path):
     """results/run.py, as the package at the repository's root has it."""
-    sys.path.insert(0, str(root))
-    try:
-        from results import run
+    from results import run
 
-        yield run
-    finally:
-        sys.path.remove(str(root))
+    return run
 
 
 @pytest.fixture(scope="module", autouse=True)
