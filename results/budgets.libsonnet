@@ -88,17 +88,16 @@ local tried(sides) = { sides: sides, seeds: [1] };
   // minutes to an hour and a half of one core. The paper's dropouts except for SNLI's.
   full: {
     squad: budget {
-      note: 'batches of 16, passages cut to 200 tokens, Adam at 0.002',
+      note: 'batches of 16, passages cut to 200 tokens',
       validation_fraction: 0.1,
-      changes:: until_stable(200, 4, 40) {
+      changes:: until_stable(200, 4, 100) {
         batch_size:: 16,
         max_passage_tokens:: 200,
-        trainer+: { optimizer: { type: 'adam', lr: 0.002 } },
       },
       tried: {
-        paper_optimizer: tried(['baseline']) {
-          note: "the paper's Adadelta at 1.0",
-          changes:: { trainer+: { optimizer: { type: 'adadelta', lr: 1.0, rho: 0.95 } } },
+        adam: tried(['baseline', 'elmo']) {
+          note: 'Adam at 0.002, 40 validations at most',
+          changes:: { trainer+: { num_epochs: 40, optimizer: { type: 'adam', lr: 0.002 } } },
         },
       },
     },
@@ -134,6 +133,12 @@ local tried(sides) = { sides: sides, seeds: [1] };
         batch_size:: 40,
         trainer+: { optimizer: { type: 'adam', lr: 0.001 } },
       },
+      tried: {
+        paper_optimizer: tried(['baseline']) {
+          note: "the paper's Adadelta at 1.0",
+          changes:: { trainer+: { optimizer: { type: 'adadelta', lr: 1.0, rho: 0.95 } } },
+        },
+      },
     },
     coref: budget {
       changes:: until_stable(84, 5, 50) {},
@@ -159,6 +164,12 @@ local tried(sides) = { sides: sides, seeds: [1] };
       changes:: until_stable(150, 5, 24) {
         hidden_dim:: 150,
         learning_rate:: 0.001,
+      },
+      tried: {
+        paper_widths: tried(['baseline']) {
+          note: "the paper's widths",
+          changes:: { hidden_dim:: 300 },
+        },
       },
     },
   },
