@@ -69,6 +69,7 @@ NAMES = {
     SpanHeads: ["chained", "linear"],
     Subcommand: [
         "bilm-export",
+        "bilm-widen",
         "elmo",
         "elmo-analyze",
         "elmo-convert",

@@ -1,6 +1,7 @@
 """Subcommands of `allennlp`: they parse arguments and call what lives elsewhere."""
 
 from elmo_plugin.commands.bilm_export import BiLmExport
+from elmo_plugin.commands.bilm_widen import BiLmWiden
 from elmo_plugin.commands.elmo import ElmoCommand
 from elmo_plugin.commands.elmo_analyze import ElmoAnalyze
 from elmo_plugin.commands.elmo_convert import ElmoConvert
@@ -11,6 +12,7 @@ from elmo_plugin.commands.elmo_tokens import ElmoTokens
 
 __all__ = [
     "BiLmExport",
+    "BiLmWiden",
     "ElmoAnalyze",
     "ElmoCommand",
     "ElmoConvert",

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Iterable
 
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
@@ -53,9 +54,7 @@ def export(
     weight_file, options_file, softmax_path = (
         folder / name for name in ("weights.hdf5", "options.json", softmax_file.NAME)
     )
-    for path in (weight_file, options_file, *[softmax_path] * softmax):
-        if path.exists() and not force:
-            raise ConfigurationError(f"{path} already exists; give another folder, or --force to overwrite it")
+    check_free([weight_file, options_file, *[softmax_path] * softmax], force)
     bilm = BiLm.load(archive_file)
     words = _word_softmax(archive_file) if softmax else None
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,6 +62,13 @@ def export(
     if words is not None:
         softmax_file.write(words, softmax_path)
     print(f"wrote {weight_file} and {options_file}" + f", and {softmax_path}" * softmax)
+
+
+def check_free(paths: Iterable[Path], force: bool) -> None:
+    """Refuses to overwrite anything unless `force` is given."""
+    for path in paths:
+        if path.exists() and not force:
+            raise ConfigurationError(f"{path} already exists; give another folder, or --force to overwrite it")
 
 
 def _word_softmax(archive_file: str) -> softmax_file.WordSoftmax:
