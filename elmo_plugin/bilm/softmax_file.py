@@ -1,7 +1,7 @@
 """softmax.hdf5: a biLM's softmax, in a file beside the published two, which hold none.
 
 With it a biLM's folder is a language model again, see `language_model_folder.py`. The weights are rounded to eight
-bits, with a scale for each word, which takes a quarter of the space.
+bits or fewer, with a scale for each word; eight take a quarter of the space.
 """
 
 import os
@@ -17,6 +17,7 @@ from elmo_plugin.errors import ConfigurationError
 from elmo_plugin.files import PathOrStr, replacing
 
 NAME = "softmax.hdf5"
+MAX_BITS = 8
 ALWAYS_ALLOWED_BYTES, MAX_RATIO = 2**26, 100
 
 
@@ -32,9 +33,9 @@ def find(name: str) -> Optional[Path]:
     return path if path.is_file() else None
 
 
-def write(softmax: WordSoftmax, path: PathOrStr) -> None:
+def write(softmax: WordSoftmax, path: PathOrStr, bits: int = MAX_BITS) -> None:
     words, weight, bias = softmax
-    scale = weight.abs().amax(dim=1).clamp(min=1e-12) / 127
+    scale = weight.abs().amax(dim=1).clamp(min=1e-12) / (2 ** (bits - 1) - 1)
     compression = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
     with replacing(Path(path)) as temporary, h5py.File(temporary, "w") as file:
         text = "\n".join(words).encode("utf-8")

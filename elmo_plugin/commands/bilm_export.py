@@ -34,21 +34,52 @@ class BiLmExport(Command):
             "reads the format",
         )
         parser.add_argument(
+            "--compact-bits",
+            type=int,
+            choices=range(2, checkpoint.BFLOAT16 + 1),
+            default=checkpoint.BFLOAT16,
+            metavar="N",
+            help="with --compact: how many significant binary digits a weight keeps, 2 to 8 (default: 8, bfloat16's)",
+        )
+        parser.add_argument(
             "--softmax",
             action="store_true",
             help="write softmax.hdf5 too, for the archive of a language model: with it 'allennlp predict' and "
             "'evaluate' accept the folder as an archive",
         )
+        parser.add_argument(
+            "--softmax-bits",
+            type=int,
+            choices=range(2, softmax_file.MAX_BITS + 1),
+            default=softmax_file.MAX_BITS,
+            metavar="N",
+            help="with --softmax: how many bits one of its weights keeps, 2 to 8 (default: 8)",
+        )
 
     def run(self, arguments: argparse.Namespace) -> None:
-        export(arguments.archive_file, arguments.output_dir, arguments.force, arguments.compact, arguments.softmax)
+        export(
+            arguments.archive_file,
+            arguments.output_dir,
+            arguments.force,
+            arguments.compact,
+            arguments.softmax,
+            arguments.compact_bits,
+            arguments.softmax_bits,
+        )
 
 
 def export(
-    archive_file: str, output_dir: str, force: bool = False, compact: bool = False, softmax: bool = False
+    archive_file: str,
+    output_dir: str,
+    force: bool = False,
+    compact: bool = False,
+    softmax: bool = False,
+    compact_bits: int = checkpoint.BFLOAT16,
+    softmax_bits: int = softmax_file.MAX_BITS,
 ) -> None:
-    """Writes the biLM of `archive_file` into `output_dir`, and overwrites nothing unless `force` is given. `compact` is
-    that of `elmo_plugin.bilm.checkpoint.write`, and `softmax` adds what `elmo_plugin.bilm.softmax_file.write` writes.
+    """Writes the biLM of `archive_file` into `output_dir`, and overwrites nothing unless `force` is given. `compact`,
+    with its bits, is that of `elmo_plugin.bilm.checkpoint.write`, and `softmax` adds what
+    `elmo_plugin.bilm.softmax_file.write` writes.
     """
     folder = Path(output_dir)
     weight_file, options_file, softmax_path = (
@@ -58,9 +89,9 @@ def export(
     bilm = BiLm.load(archive_file)
     words = _word_softmax(archive_file) if softmax else None
     folder.mkdir(parents=True, exist_ok=True)
-    checkpoint.write(bilm, weight_file, options_file, compact)
+    checkpoint.write(bilm, weight_file, options_file, compact, compact_bits)
     if words is not None:
-        softmax_file.write(words, softmax_path)
+        softmax_file.write(words, softmax_path, softmax_bits)
     print(f"wrote {weight_file} and {options_file}" + f", and {softmax_path}" * softmax)
 
 

@@ -177,6 +177,15 @@ def test_compact_weights_are_rounded_to_bfloat16_and_load_in_any_reader(make_bil
         torch.testing.assert_close(rounded.get_parameter(name), parameter.bfloat16().float(), rtol=0, atol=0)
 
 
+def test_compact_weights_keep_the_significant_digits_asked_for(tmp_path):
+    bilm = BiLm(BiLmOptions(projection_dim=4, cell_dim=6, char_dim=3, filters=((1, 4), (2, 5))))
+    with torch.no_grad():
+        bilm.forward_layers[0].bias[:4] = torch.tensor([1.0, 1.1, -1.3, 0.55])
+    checkpoint.write(bilm, tmp_path / "w.hdf5", tmp_path / "o.json", compact=True, significant_bits=3)
+    rounded = checkpoint.read(tmp_path / "o.json", tmp_path / "w.hdf5").forward_layers[0].bias
+    assert rounded[:4].tolist() == [1.0, 1.0, -1.25, 0.5]
+
+
 def test_compact_weights_take_less_than_half_the_room(tmp_path):
     bilm = BiLm(BiLmOptions(projection_dim=64, cell_dim=128, filters=((1, 16), (2, 32))))
     checkpoint.write(bilm, tmp_path / "plain.hdf5", tmp_path / "o.json")

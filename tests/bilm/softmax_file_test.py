@@ -31,6 +31,14 @@ def test_words_and_biases_come_back_as_they_were_and_weights_nearly(softmax, pat
     assert ((weight - softmax.weight).abs() <= largest / 254 * 1.001).all()
 
 
+def test_fewer_bits_round_to_fewer_levels(softmax, tmp_path):
+    softmax_file.write(softmax, tmp_path / "coarse.hdf5", bits=3)
+    weight = softmax_file.read(tmp_path / "coarse.hdf5").weight
+    largest = softmax.weight.abs().amax(dim=1, keepdim=True)
+    assert ((weight - softmax.weight).abs() <= largest / 6 * 1.001).all()
+    torch.testing.assert_close(weight, (weight / largest * 3).round() * largest / 3)
+
+
 def test_a_softmax_over_other_states_is_refused(path):
     with pytest.raises(ConfigurationError, match="weight is .6, 8. large, where .6, 16. was expected"):
         softmax_file.read(path, 2 * DIM)

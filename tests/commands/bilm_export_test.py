@@ -8,7 +8,7 @@ from allennlp.common import Params
 from allennlp.common.checks import ConfigurationError
 from allennlp.models.archival import Archive
 
-from elmo_plugin.bilm import checkpoint
+from elmo_plugin.bilm import checkpoint, softmax_file
 from elmo_plugin.bilm.bilm import BiLm
 from elmo_plugin.bilm.options import BiLmOptions
 from elmo_plugin.commands import bilm_export
@@ -43,6 +43,18 @@ def test_compact_rounds_the_weights(bilm, tmp_path, monkeypatch):
     main()
     with h5py.File(tmp_path / "weights.hdf5") as file:
         assert not (file["char_embed"][...].view("uint32") & 0xFFFF).any()
+
+
+def test_bits_are_chosen_by_flags(bilm, tmp_path, monkeypatch):
+    softmax = softmax_file.WordSoftmax(["a", "b"], torch.randn(2, 4), torch.randn(2))
+    monkeypatch.setattr(bilm_export, "_word_softmax", lambda archive_file: softmax)
+    flags = ["--compact", "--compact-bits", "5", "--softmax", "--softmax-bits", "4"]
+    monkeypatch.setattr(sys, "argv", ["allennlp", "bilm-export", "model.tar.gz", str(tmp_path), *flags])
+    main()
+    with h5py.File(tmp_path / "weights.hdf5") as file:
+        assert not (file["char_embed"][...].view("uint32") & 0x7FFFF).any()  # 4 of the mantissa's 23 bits are left
+    with h5py.File(tmp_path / "softmax.hdf5") as file:
+        assert abs(file["weight"][...]).max() == 7
 
 
 def test_a_task_models_archive_has_no_softmax_to_write(bilm, tmp_path, monkeypatch):
