@@ -8,6 +8,7 @@ from elmo_plugin.analysis.cells import Cell
 from elmo_plugin.analysis.finetuning import Tuned, archive_in_environment, tune
 from elmo_plugin.analysis.finished_run import Run
 from elmo_plugin.analysis.runs import RunFailed, Runs
+from elmo_plugin.bilm.pretrained import SHIPPED_LARGER
 from results.tasks import TASKS, budget_of, environment, training
 
 FRACTION_TASKS = ("ner", "srl")
@@ -15,6 +16,8 @@ FRACTIONS = (0.01, 0.1, 1.0)
 ABLATION_TASKS = ("ner", "srl")
 ABLATION_TABLES = ("layers", "placement")
 FINETUNING_TASKS = ("ner", "srl")
+LARGER_TASKS = ("ner",)
+LARGER_VARIANT = "elmo_larger"
 # Task texts are small beside the paper's corpus: with its batches an epoch would be a handful of updates.
 FINETUNING_OVERRIDES = {
     "data_loader.batch_size": 16,
@@ -68,6 +71,21 @@ def choices(setting: str, data: Path) -> List[ReportRun]:
     ]
 
 
+def larger(setting: str, data: Path) -> List[ReportRun]:
+    """+ELMo with the larger of the biLMs that ship, whichever the others are trained with."""
+    return [
+        ReportRun(
+            task,
+            LARGER_VARIANT,
+            None,
+            seed,
+            training(task, "elmo", setting, seed, data, variables={"ELMO_BILM": SHIPPED_LARGER}, title=LARGER_VARIANT),
+        )
+        for task in LARGER_TASKS
+        for seed in budget_of(setting, task).seeds
+    ]
+
+
 def tried_variant(side: str, name: str) -> str:
     return f"{side}-{name}"
 
@@ -77,6 +95,7 @@ PARTS: Dict[str, Callable[[str, Path], List[ReportRun]]] = {
     "fractions": fractions,
     "ablations": ablations,
     "choices": choices,
+    "larger": larger,
 }
 
 

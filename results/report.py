@@ -11,7 +11,7 @@ from elmo_plugin.analysis.finished_run import Run
 from elmo_plugin.analysis.runs import Runs
 from elmo_plugin.analysis.sample_efficiency import BASELINE, ELMO, updates_saved
 from elmo_plugin.analysis.tables import mean_and_spread, mean_text
-from elmo_plugin.bilm.pretrained import PRETRAINED
+from elmo_plugin.bilm.pretrained import PRETRAINED, SHIPPED_LARGER
 from elmo_plugin.files import write_text
 from results import plan, probes
 from results.sizes import num_instances
@@ -81,6 +81,7 @@ class Report:
         yield self._layer_weights()
         yield self._ablations()
         yield self._finetuning()
+        yield self._larger()
         yield from self._probed()
         yield self._training()
 
@@ -361,6 +362,25 @@ class Report:
             "## The biLM tuned on the task's text (A.1)\n\n"
             "One epoch on the sentences of the training set, labels ignored; perplexity on those of the development "
             "set, from zeros at each sentence. The task's results are the first seed's.\n\n" + _markdown(header, rows)
+        )
+
+    def _larger(self) -> str:
+        rows = []
+        for task in plan.LARGER_TASKS:
+            seeds = self._by_seed("larger", task, plan.LARGER_VARIANT)
+            others = [self._by_seed("tasks", task, variant) for variant in PAIR]
+            shared = [seed for seed in seeds if all(seed in other for other in others)]
+            if shared:
+                results = [_result([other[seed] for seed in shared]) for other in (*others, seeds)]
+                pairs = [(seed, others[1][seed], seeds[seed]) for seed in shared]
+                rows.append([TASKS[task].title, ", ".join(map(str, shared)), *results, _gain(pairs)[0]])
+        if not rows:
+            return ""
+        header = ["task", "seeds", "baseline", "+ELMo", f"+ELMo, {SHIPPED_LARGER}", f"{SHIPPED_LARGER}'s difference"]
+        return (
+            "## A larger biLM\n\n"
+            f"The same trainings with `{SHIPPED_LARGER}`, whose vectors are larger; its card says what else it knows. "
+            "The difference is to +ELMo as above, seed by seed.\n\n" + _markdown(header, rows)
         )
 
     def _probed(self) -> Iterable[str]:

@@ -147,12 +147,15 @@ def training(
     data: Path,
     fraction: Optional[float] = None,
     variables: Optional[Mapping[str, str]] = None,
+    title: Optional[str] = None,
 ) -> Cell:
-    """One training. `fraction` is of the training set that the budget leaves."""
+    """One training. `fraction` is of the training set that the budget leaves, `title` what the run is called in the
+    variant's place.
+    """
     budget = budget_of(setting, task)
     choice = {"RESULTS_TASK": task, "RESULTS_VARIANT": variant, "RESULTS_SETTING": setting}
     return Cell(
-        "-".join([task, variant] + ([] if fraction is None else [f"{fraction:g}"]) + [f"seed{seed}"]),
+        "-".join([task, title or variant] + ([] if fraction is None else [f"{fraction:g}"]) + [f"seed{seed}"]),
         str(FOLDER / "experiment.jsonnet"),
         {**environment(data), **choice, **(variables or {})},
         changes=(

@@ -6,6 +6,7 @@ a use for the new ones.
 """
 
 import dataclasses
+from typing import List
 
 import torch
 from torch.nn import functional
@@ -37,10 +38,13 @@ def widen(bilm: BiLm, cell_dim: int, projection_dim: int) -> BiLm:
     with torch.no_grad():
         for name, parameter in bilm.character_cnn.named_parameters():
             wide.character_cnn.get_parameter(name)[: len(parameter)] = parameter
-        for layers in ("forward_layers", "backward_layers"):
-            for layer, wide_layer in zip(bilm.get_submodule(layers), wide.get_submodule(layers), strict=True):
-                _widen_lstm(layer, wide_layer)
+        for layer, wide_layer in zip(_lstms(bilm), _lstms(wide), strict=True):
+            _widen_lstm(layer, wide_layer)
     return wide
+
+
+def _lstms(bilm: BiLm) -> List[ProjectedLstm]:
+    return [module for module in bilm.modules() if isinstance(module, ProjectedLstm)]
 
 
 def _widen_lstm(layer: ProjectedLstm, wide: ProjectedLstm) -> None:

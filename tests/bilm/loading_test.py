@@ -74,7 +74,7 @@ def test_a_file_that_is_no_archive_is_refused(bilm_files):
 def test_an_unknown_name_is_refused_with_all_ways_to_name_one():
     with pytest.raises(
         ConfigurationError,
-        match="no biLM 'huge': a biLM is named by one of wiki-base, wiki-small, .* a folder .* a URL",
+        match="no biLM 'huge': a biLM is named by one of wiki-base, wiki-small, wiki-large, .* a folder .* a URL",
     ):
         BiLm.load("huge")
 

@@ -331,6 +331,25 @@ def test_the_variants_of_an_ablation_stand_side_by_side_above_the_papers(driver,
     assert row(section, "Layers and placement", "the paper's SRL")[1:3] == ["81.6", "84.1"]
 
 
+def test_the_larger_bilm_stands_beside_the_other_on_the_seeds_that_both_have(driver, data, tmp_path):
+    runs = Runs(tmp_path / "runs")
+    assert driver.report.Report("full", runs, tmp_path)._larger() == ""
+    values = {"baseline": 0.5, "elmo": 0.6, "elmo_larger": 0.65}
+    for run in driver.PARTS["tasks"]("full", data) + driver.PARTS["larger"]("full", data):
+        if run.task == "ner" and run.seed < (3 if run.variant == "elmo_larger" else 4):
+            finish(runs, run.cell, [values[run.variant] + run.seed / 100])
+    section = driver.report.Report("full", runs, tmp_path)._larger()
+    results = ["51.5 \u00b1 0.7", "61.5 \u00b1 0.7", "66.5 \u00b1 0.7", "+5.0 \u00b1 0.0"]
+    assert row(section, "A larger biLM", "NER")[1:] == ["1, 2", *results]
+
+
+def test_the_larger_bilm_is_taken_whatever_the_others_are_trained_with(driver, data, monkeypatch):
+    monkeypatch.setenv("ELMO_BILM", "wiki-small")
+    (cell,) = [run.cell for run in driver.PARTS["larger"]("full", data) if run.seed == 1]
+    assert cell.resolve()["model"]["text_embedder"]["contextual"]["bilm"]["name"] == "wiki-large"
+    assert cell.name == "ner-elmo_larger-seed1"
+
+
 def test_sections_without_a_run_are_left_out(report):
     assert "Training-set size" not in report and "Tables 2 and 3" not in report and "tuned on" not in report
 

@@ -7,7 +7,11 @@ SHIPPED = "wiki-base"
 """The biLM that is taken where none is named. It comes with its softmax, so that it names words too."""
 
 SHIPPED_SMALLER = "wiki-small"
-"""One of half the size, for where speed matters more. Both have a model card, `README.md`, in their folders."""
+"""One of half the size, for where speed matters more."""
+
+SHIPPED_LARGER = "wiki-large"
+"""One with larger vectors, which predicts text better. All three have a model card, `README.md`, in their
+folders."""
 
 _PUBLISHED = "https://s3-us-west-2.amazonaws.com/allennlp/models/elmo"
 PUBLISHED_ADDRESSES = (f"{_PUBLISHED}/", "https://allennlp.s3.amazonaws.com/models/elmo/")
@@ -37,6 +41,7 @@ def _published_sizes(sizes: str) -> BiLmFiles:
 PRETRAINED: Dict[str, BiLmFiles] = {
     SHIPPED: _shipped(SHIPPED),
     SHIPPED_SMALLER: _shipped(SHIPPED_SMALLER),
+    SHIPPED_LARGER: _shipped(SHIPPED_LARGER),
     "small": _published_sizes("2x1024_128_2048cnn_1xhighway"),
     "medium": _published_sizes("2x2048_256_2048cnn_1xhighway"),
     "original": _published_sizes("2x4096_512_2048cnn_2xhighway"),
@@ -44,7 +49,8 @@ PRETRAINED: Dict[str, BiLmFiles] = {
     "portuguese": _published("contributed/pt", "elmo_pt"),
     "pubmed": _published("contributed/pubmed", "elmo_2x4096_512_2048cnn_2xhighway", "weights_PubMed_only"),
 }
-"""The first two ship; the others are fetched from their public addresses on first use, and kept in AllenNLP's cache."""
+"""The first three ship; the others are fetched from their public addresses on first use, and kept in AllenNLP's
+cache."""
 
 PUBLISHED_SIZES: Dict[str, int] = {
     PRETRAINED["original"].options_file: 336,

@@ -8,7 +8,7 @@ from allennlp.predictors import Predictor
 
 from elmo_plugin.bilm import BiLm, pretrained, sources
 
-SHIPPED = ["wiki-small", "wiki-base"]
+SHIPPED = ["wiki-small", "wiki-base", "wiki-large"]
 
 
 def test_the_shipped_bilm_is_what_a_config_gets_by_name_and_by_default():
