@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Tuple
 
 from allennlp.commands.subcommand import Subcommand
 from allennlp.common.checks import ConfigurationError
@@ -33,28 +33,14 @@ class BiLmExport(Command):
             help="round the weights to bfloat16 and compress them: about 39 %% of the size, read by anything that "
             "reads the format",
         )
-        parser.add_argument(
-            "--compact-bits",
-            type=int,
-            choices=range(2, checkpoint.BFLOAT16 + 1),
-            default=checkpoint.BFLOAT16,
-            metavar="N",
-            help="with --compact: how many significant binary digits a weight keeps, 2 to 8 (default: 8, bfloat16's)",
-        )
+        _add_bits(parser, "compact", checkpoint.BFLOAT16, "significant binary digits a weight keeps; 8 are bfloat16's")
         parser.add_argument(
             "--softmax",
             action="store_true",
             help="write softmax.hdf5 too, for the archive of a language model: with it 'allennlp predict' and "
             "'evaluate' accept the folder as an archive",
         )
-        parser.add_argument(
-            "--softmax-bits",
-            type=int,
-            choices=range(2, softmax_file.MAX_BITS + 1),
-            default=softmax_file.MAX_BITS,
-            metavar="N",
-            help="with --softmax: how many bits one of its weights keeps, 2 to 8 (default: 8)",
-        )
+        _add_bits(parser, "softmax", softmax_file.MAX_BITS, "bits one of its weights keeps")
 
     def run(self, arguments: argparse.Namespace) -> None:
         export(
@@ -66,6 +52,17 @@ class BiLmExport(Command):
             arguments.compact_bits,
             arguments.softmax_bits,
         )
+
+
+def _add_bits(parser: argparse.ArgumentParser, flag: str, most: int, what: str) -> None:
+    parser.add_argument(
+        f"--{flag}-bits",
+        type=int,
+        choices=range(2, most + 1),
+        default=most,
+        metavar="N",
+        help=f"with --{flag}: how many {what} (2 to {most})",
+    )
 
 
 def export(
@@ -82,9 +79,7 @@ def export(
     `elmo_plugin.bilm.softmax_file.write` writes.
     """
     folder = Path(output_dir)
-    weight_file, options_file, softmax_path = (
-        folder / name for name in ("weights.hdf5", "options.json", softmax_file.NAME)
-    )
+    weight_file, options_file, softmax_path = files_in(folder)
     check_free([weight_file, options_file, *[softmax_path] * softmax], force)
     bilm = BiLm.load(archive_file)
     words = _word_softmax(archive_file) if softmax else None
@@ -93,6 +88,11 @@ def export(
     if words is not None:
         softmax_file.write(words, softmax_path, softmax_bits)
     print(f"wrote {weight_file} and {options_file}" + f", and {softmax_path}" * softmax)
+
+
+def files_in(folder: Path) -> Tuple[Path, Path, Path]:
+    """Where a folder has a biLM's weights, options and softmax."""
+    return folder / "weights.hdf5", folder / "options.json", folder / softmax_file.NAME
 
 
 def check_free(paths: Iterable[Path], force: bool) -> None:

@@ -8,7 +8,7 @@ from allennlp.commands.subcommand import Subcommand
 
 from elmo_plugin.bilm import BiLm, checkpoint, softmax_file
 from elmo_plugin.bilm.widening import widen, widen_softmax
-from elmo_plugin.commands.bilm_export import check_free
+from elmo_plugin.commands.bilm_export import check_free, files_in
 from elmo_plugin.commands.command import Command
 
 
@@ -27,7 +27,7 @@ class BiLmWiden(Command):
         parser.add_argument("output_dir", help="the folder to write to; created if necessary")
         parser.add_argument("--cell-dim", type=int, required=True, help="how many cells an LSTM is to have")
         parser.add_argument("--projection-dim", type=int, required=True, help="half of what a vector is to have")
-        parser.add_argument("--seed", type=int, default=13370, help="for what starts at random (default: %(default)s)")
+        parser.add_argument("--seed", type=int, default=13370, help="for what starts at random")
         parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
 
     def run(self, arguments: argparse.Namespace) -> None:
@@ -46,9 +46,7 @@ def write_widened(
 ) -> None:
     """Writes `elmo_plugin.bilm.widening.widen` of a biLM into a folder, with its softmax if that lies beside it."""
     folder = Path(output_dir)
-    weight_file, options_file, softmax_path = (
-        folder / file_name for file_name in ("weights.hdf5", "options.json", softmax_file.NAME)
-    )
+    weight_file, options_file, softmax_path = files_in(folder)
     check_free([weight_file, options_file, softmax_path], force)
     bilm, old_softmax = BiLm.load(name), softmax_file.find(name)
     with torch.random.fork_rng(devices=[]):
