@@ -49,8 +49,8 @@ class BiLmExport(Command):
             arguments.force,
             arguments.compact,
             arguments.softmax,
-            arguments.compact_bits,
-            arguments.softmax_bits,
+            _bits(arguments, "compact", checkpoint.BFLOAT16),
+            _bits(arguments, "softmax", softmax_file.MAX_BITS),
         )
 
 
@@ -59,10 +59,16 @@ def _add_bits(parser: argparse.ArgumentParser, flag: str, most: int, what: str) 
         f"--{flag}-bits",
         type=int,
         choices=range(2, most + 1),
-        default=most,
         metavar="N",
-        help=f"with --{flag}: how many {what} (2 to {most})",
+        help=f"with --{flag}: how many {what} (2 to {most}, {most} by default)",
     )
+
+
+def _bits(arguments: argparse.Namespace, flag: str, most: int) -> int:
+    bits = getattr(arguments, f"{flag}_bits")
+    if bits is not None and not getattr(arguments, flag):
+        raise ConfigurationError(f"--{flag}-bits {bits} would change nothing without --{flag}: give both, or neither")
+    return bits or most
 
 
 def export(

@@ -57,6 +57,15 @@ def test_bits_are_chosen_by_flags(bilm, tmp_path, monkeypatch):
         assert abs(file["weight"][...]).max() == 7
 
 
+@pytest.mark.parametrize("flag", ["compact", "softmax"])
+def test_bits_of_what_isnt_asked_for_are_refused(bilm, flag, tmp_path, monkeypatch):
+    arguments = ["model.tar.gz", str(tmp_path), f"--{flag}-bits", "6"]
+    monkeypatch.setattr(sys, "argv", ["allennlp", "bilm-export", *arguments])
+    with pytest.raises(SystemExit, match=f"--{flag}-bits 6 would change nothing without --{flag}"):
+        main()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_task_models_archive_has_no_softmax_to_write(bilm, tmp_path, monkeypatch):
     archive = Archive(torch.nn.Linear(1, 1), Params({}), None, None, None)
     monkeypatch.setattr(bilm_export, "load_archive", lambda archive_file: archive)
