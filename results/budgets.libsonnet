@@ -117,6 +117,14 @@ local tried(sides) = { sides: sides, seeds: [1] };
           note: "the paper's dropout of 0.5, 30 validations at most",
           changes:: { dropout:: 0.5, trainer+: { num_epochs: 30 } },
         },
+        paper_rate: tried(['baseline']) {
+          note: "the paper's learning rate of 0.0004, 30 validations at most",
+          changes:: { learning_rate:: 0.0004, trainer+: { num_epochs: 30 } },
+        },
+        paper_widths: tried(['baseline']) {
+          note: "the paper's widths",
+          changes:: { dim:: 300 },
+        },
         no_elmo_dropout: tried(['elmo']) {
           note: "0.2 on ELMo's vectors too, at the input of each LSTM, and no more",
           seeds: [1, 2, 3],
@@ -137,6 +145,10 @@ local tried(sides) = { sides: sides, seeds: [1] };
         paper_optimizer: tried(['baseline']) {
           note: "the paper's Adadelta at 1.0",
           changes:: { trainer+: { optimizer: { type: 'adadelta', lr: 1.0, rho: 0.95 } } },
+        },
+        paper_sizes: tried(['baseline']) {
+          note: "the paper's 8 layers of 300",
+          changes:: { num_layers:: 8, hidden_dim:: 300 },
         },
       },
     },
@@ -169,6 +181,10 @@ local tried(sides) = { sides: sides, seeds: [1] };
         paper_widths: tried(['baseline']) {
           note: "the paper's widths",
           changes:: { hidden_dim:: 300 },
+        },
+        paper_rate: tried(['baseline']) {
+          note: "the paper's learning rate of 0.0001, 60 validations at most",
+          changes:: { learning_rate:: 0.0001, trainer+: { num_epochs: 60 } },
         },
       },
     },

@@ -11,7 +11,7 @@ from elmo_plugin.analysis.runs import RunFailed, Runs
 from elmo_plugin.bilm.pretrained import SHIPPED_LARGER
 from results.tasks import TASKS, budget_of, environment, training
 
-FRACTION_TASKS = ("ner", "srl")
+FRACTION_TASKS = ("ner", "srl", "snli")
 FRACTIONS = (0.01, 0.1, 1.0)
 ABLATION_TASKS = ("ner", "srl")
 ABLATION_TABLES = ("layers", "placement")

@@ -245,8 +245,8 @@ class Report:
             "## Choices\n\n"
             "Made on the baseline's results and then fixed for both sides; the last section has what was taken. Only "
             "ELMo's own dropout in SNLI, which no baseline has, was chosen on +ELMo's: the paper's 0.5 stays "
-            "on its vectors where the task's own dropout is lower. Where a network is narrower than the paper's and no "
-            "row has the paper's, that was not trained, and a baseline may have more to give, as coreference's had.\n\n"
+            "on its vectors where the task's own dropout is lower. Where a network, a rate or an optimizer isn't the "
+            "paper's, a row has what the paper's gives the baseline.\n\n"
             + _markdown(["task", "side", "seeds", "as taken", "tried as well", "that gives"], rows)
             + "".join(f"\n\n{sentence}" for sentence in better)
         )
