@@ -123,6 +123,7 @@ local tried(sides) = { sides: sides, seeds: [1] };
         },
         paper_widths: tried(['baseline']) {
           note: "the paper's widths",
+          seeds: [1, 2],
           changes:: { dim:: 300 },
         },
         no_elmo_dropout: tried(['elmo']) {
