@@ -1,7 +1,7 @@
 """What ELMo does for a task with few labels: `make demo`.
 
 Trains the paper's named entity recogniser on 50, 100 and 200 invented sentences, with and without the vectors of the
-smaller of the two biLMs that ship with the plugin; scores both on 200 other sentences, draws the scores, and tags a new
+smallest of the biLMs that ship with the plugin; scores both on 200 other sentences, draws the scores, and tags a new
 sentence. Each step is an `allennlp` command that a user could type.
 """
 
