@@ -7,7 +7,7 @@ runs is in `elmo_plugin.plugin`, which AllenNLP finds by itself.
 import sys
 from typing import TYPE_CHECKING
 
-import elmo_plugin_startup  # noqa: F401  (where no .pth file was read, AllenNLP can't be imported without it)
+import elmo_plugin_startup  # where no .pth file was read, AllenNLP can't be imported without it
 from elmo_plugin.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__, {name: f"{__name__}.embedding" if name == "ElmoEmbedder" else f"{__name__}.{name}" for name in __all__}
 )
+
+elmo_plugin_startup.share_cores()
 
 if "allennlp" in sys.modules:
     # Also when it is AllenNLP that imports it, for a file of plugins or --include-package.

@@ -3,9 +3,11 @@
 What depends on a fresh interpreter runs in one, isolated from the environment's own start-up files (-I -S).
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Dict
 
 import pytest
 
@@ -19,7 +21,7 @@ def run_python(code: str, *folders: Path) -> str:
     """Runs `code` in a bare interpreter that finds modules in `folders` and the repository; returns what it prints."""
     paths = [str(folder) for folder in (*folders, REPOSITORY)]
     script = f"import sys; sys.path[:0] = {paths!r}; import elmo_plugin_startup\n{code}"
-    result = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, env={})
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
@@ -177,6 +179,30 @@ def test_in_any_folder_allennlp_has_the_plugins_commands_and_starts_without_a_wa
     assert result.returncode == 0 and "elmo-tokens" in result.stdout
     (line,) = result.stderr.splitlines()
     assert line.endswith(" - INFO - allennlp.common.plugins - Plugin elmo_plugin_allennlp available")
+
+
+@pytest.mark.parametrize("package", ["allennlp", "elmo_plugin"])
+def test_threads_that_wait_for_each_other_soon_sleep_once_torch_is_loaded(tmp_path: Path, package: str) -> None:
+    make_package(tmp_path, "torch", "import os; spins = os.environ.get('GOMP_SPINCOUNT')")
+    if package == "allennlp":
+        make_package(tmp_path, "allennlp", "import torch")
+    assert (
+        run_python(f"import {package}, torch; print(torch.spins)", tmp_path) == elmo_plugin_startup.SPINS_BEFORE_SLEEP
+    )
+
+
+@pytest.mark.parametrize("setting", [{"GOMP_SPINCOUNT": "7"}, {"OMP_WAIT_POLICY": "ACTIVE"}])
+def test_how_threads_wait_is_left_to_an_environment_that_says_so(
+    setting: Dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in setting.items():
+        monkeypatch.setenv(name, value)
+
+    elmo_plugin_startup.share_cores()
+
+    assert os.environ.get("GOMP_SPINCOUNT") == setting.get("GOMP_SPINCOUNT")
 
 
 def test_a_plugin_that_cannot_be_imported_is_reported_and_leaves_allennlp_working(tmp_path: Path) -> None:
