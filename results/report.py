@@ -230,12 +230,16 @@ class Report:
             for choice, other in budget_of(self._setting, name).tried.items():
                 for side in other.sides:
                     tried = self._by_seed("choices", name, plan.tried_variant(side, choice))
-                    taken = self._by_seed("tasks", name, side)
+                    taken, condition = self._by_seed("tasks", name, side), ""
+                    if other.beside is not None:
+                        taken = self._by_seed("choices", name, plan.tried_variant(side, other.beside))
+                        condition = f" ({budget_of(self._setting, name).tried[other.beside].note})"
                     if seeds := [seed for seed in tried if seed in taken]:
                         pair = [[runs[seed] for seed in seeds] for runs in (taken, tried)]
                         before, after = map(_result, pair)
                         label = BASELINE if side == "baseline" else "+ELMo"
-                        rows.append([task.title, label, ", ".join(map(str, seeds)), before, other.note, after])
+                        seed_list = ", ".join(map(str, seeds))
+                        rows.append([task.title, label, seed_list, before + condition, other.note, after])
                         means = [statistics.mean(run.best for run in runs) for runs in pair]
                         if means[1] > means[0]:
                             better.append(f"**{task.title}'s {label} {MORE_TO_GIVE[side]}")
@@ -281,13 +285,18 @@ class Report:
         for task in plan.FRACTION_TASKS:
             series = [
                 {fraction: self._of("fractions", task, variant, fraction) for fraction in plan.FRACTIONS}
-                for variant in PAIR
+                for variant in plan.fraction_variants(self._setting, task)
             ]
-            # The whole training set is Table 1's.
+            # The whole training set is another part's.
             if all(any(runs for fraction, runs in own.items() if fraction < 1.0) for own in series):
                 results[TASKS[task].title] = sample_efficiency.curve(*series)
         if not results:
             return ""
+        conditions = "".join(
+            f" {TASKS[task].title} has {budget_of(self._setting, task).tried[choice].note}."
+            for task in plan.FRACTION_TASKS
+            if (choice := plan.fraction_choice(self._setting, task)) is not None and TASKS[task].title in results
+        )
         rows = [
             [
                 title,
@@ -301,7 +310,7 @@ class Report:
         return (
             "## Training-set size (Figure 1)\n\n"
             "The same stopping rule on part of the training set, with the first seed; smaller parts lie inside larger "
-            "ones.\n\n"
+            f"ones.{conditions}\n\n"
             + _markdown(["task", "training set", "baseline", "+ELMo", "difference"], rows)
             + "\n\n"
             + self._plot("fractions", lambda figure: sample_efficiency.draw(figure, results), "Training-set size")

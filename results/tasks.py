@@ -99,10 +99,13 @@ TASKS: Dict[str, Task] = {
 
 
 class Tried(NamedTuple):
-    """Another choice for a task's budget: what was trained with it, and what it is in words."""
+    """Another choice for a task's budget: what was trained with it, the choice that it is held against (what was taken
+    if it is None), and what it is in words.
+    """
 
     sides: List[str]
     seeds: List[int]
+    beside: Optional[str]
     note: str
 
 
