@@ -11,6 +11,7 @@ from allennlp.predictors import Predictor
 from allennlp.training import Checkpointer, Trainer
 from allennlp.training.learning_rate_schedulers import LearningRateScheduler
 from allennlp.training.metrics import Metric
+from allennlp.training.optimizers import Optimizer
 
 import elmo_plugin
 from elmo_plugin.analysis import Analysis
@@ -52,6 +53,7 @@ NAMES = {
         "elmo::srl",
         "elmo::sst",
     ],
+    Optimizer: ["elmo::muon"],
     PredicateFinder: ["spacy", "tagger"],
     Predictor: [
         "elmo::bilm",

@@ -16,6 +16,6 @@
   local config = self,
   // At the biLM's rate Adam makes a trained softmax worse at first; probably its rare words, which get steps as long as
   // any other's. After 171 updates from wiki-base, made wider, with one rate for all, the perplexity of 1,000 held-out
-  // sentences had gone from 79.7 to 86.7; with a tenth of it for the softmax, to 83.0.
+  // sentences had gone from 79.7 to 86.7; with a tenth of it for the softmax, to 83.0. (Adam trained the biLM too there.)
   trainer+: { optimizer+: { parameter_groups: [[['^softmax'], { lr: config.learning_rate / 5 }]] } },
 }
