@@ -41,6 +41,25 @@ def test_a_wider_bilm_computes_what_the_narrower_does(bilm, character_ids, cell_
     torch.testing.assert_close(layers_of(wide, character_ids)[..., :4], expected)
 
 
+def test_a_bilm_with_more_filters_computes_what_it_did(bilm, character_ids):
+    wide = widen(bilm, 8, 7, filters=((1, 6), (2, 5), (3, 2)))
+    assert wide.options.num_filters == 13
+    torch.testing.assert_close(layers_of(wide, character_ids)[..., :4], layers_of(bilm, character_ids))
+
+
+def test_new_filters_get_gradients(bilm, character_ids):
+    wide = widen(bilm, 6, 4, filters=((1, 6), (2, 5), (3, 2)))
+    wide(character_ids).layers[-1].pow(2).sum().backward()
+    from_new_filters = wide.character_cnn.projection.weight.grad[:, [4, 5, 11, 12]]
+    assert (from_new_filters.abs().amax(dim=0) > 0).all()
+
+
+@pytest.mark.parametrize("filters", [((1, 4),), ((1, 3), (2, 5)), ((2, 5), (1, 4))])
+def test_filters_that_lack_some_are_refused(bilm, filters):
+    with pytest.raises(ConfigurationError, match=r"have to begin with .* \[\[1, 4\], \[2, 5\]\]"):
+        widen(bilm, 6, 5, filters=filters)
+
+
 def test_new_dimensions_are_in_use(bilm, character_ids):
     new = layers_of(widen(bilm, 11, 7), character_ids)[..., 4:]
     assert (new.std(dim=-1) > 0).all()  # of each layer, token and direction

@@ -36,6 +36,25 @@ def test_the_command_writes_a_wider_language_model(folder, tmp_path, monkeypatch
     assert "softmax.hdf5" in capsys.readouterr().out
 
 
+def test_filters_are_given_by_width(folder, tmp_path, monkeypatch):
+    wider = tmp_path / "wider"
+    dims = ["--cell-dim", "6", "--projection-dim", "4"]
+    arguments = ["bilm-widen", str(folder), str(wider), *dims, "--filters", "1:7", "2:5", "3:2"]
+    monkeypatch.setattr(sys, "argv", ["allennlp", *arguments])
+    main()
+    options = checkpoint.read(wider / "options.json", wider / "weights.hdf5").options
+    assert options.filters == ((1, 7), (2, 5), (3, 2))
+
+
+@pytest.mark.parametrize("filters", ["5", "1:", "a:3", "1:-2"])
+def test_what_is_no_filter_is_refused(folder, monkeypatch, capsys, filters):
+    dims = ["--cell-dim", "6", "--projection-dim", "4"]
+    monkeypatch.setattr(sys, "argv", ["allennlp", "bilm-widen", str(folder), "wider", *dims, "--filters", filters])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"'{filters}' isn't a width and a number of filters" in capsys.readouterr().err
+
+
 def test_the_seed_decides_what_starts_at_random(folder, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         write_widened(str(folder), str(tmp_path / name), 8, 5, seed)
