@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, Iterator, List
+from typing import TYPE_CHECKING, Dict, Iterator, List, Optional
 
 import torch
 
@@ -29,24 +29,28 @@ if TYPE_CHECKING:
 RECORDS = ROOT / "results" / "records"
 PLOTS = ROOT / "results" / "plots"
 EXAMPLES = """examples:
-  python results/bilm_curve.py wiki-base --run runs/bilm --start wiki-small --text heldout.txt.gz
-  python results/bilm_curve.py wiki-base                 # draws again what was measured
+  python results/bilm_curve.py my-bilm --run runs/bilm --text heldout.txt.gz
+  python results/bilm_curve.py wiki-large --run runs/bilm --start wiki-base --text heldout.txt.gz
+  python results/bilm_curve.py wiki-large                # draws again what was measured
 """
 Curve = Dict[int, float]
 """Perplexities, the mean of both directions, by the number of tokens read."""
 
 
-def measure(run: Path, start: str, text: str, curve: Curve) -> Iterator[Curve]:
-    """Adds what `curve` lacks, a point at a time: the language model `start`, before any token, and each checkpoint."""
+def measure(run: Path, start: Optional[str], text: str, curve: Curve) -> Iterator[Curve]:
+    """Adds what `curve` lacks, a point at a time: the language model `start`, if there is one, before any token, and
+    each checkpoint.
+    """
     config = read_json(run / "config.json", "give the folder of a biLM's training")
     tokens_per_batch = config["data_loader"]["batch_size"] * config["data_loader"]["num_steps"]
     states = {num_batches(state) * tokens_per_batch: state for state in run.glob("training_state_*.th")}
-    for tokens in sorted({0, *states} - set(curve)):
-        if tokens in states:
-            weights = states[tokens].with_name(states[tokens].name.replace("training", "model", 1))
-            value = perplexity(str(run / "model.tar.gz"), text, "--weights-file", str(weights))
-        else:
-            value = perplexity(start, text)
+    models = {} if start is None else {0: [start]}
+    for tokens, state in states.items():
+        weights = state.with_name(state.name.replace("training", "model", 1))
+        models[tokens] = [str(run / "model.tar.gz"), "--weights-file", str(weights)]
+    for tokens in sorted(set(models) - set(curve)):
+        model, *flags = models[tokens]
+        value = perplexity(model, text, *flags)
         print(f"{tokens:,} tokens: perplexity {value:.1f}")
         curve = dict(sorted({**curve, tokens: value}.items()))
         yield curve
@@ -79,20 +83,20 @@ def main(arguments: List[str]) -> None:
     )
     parser.add_argument("name", help="the biLM's name, from which those of the record and the plot are made")
     parser.add_argument("--run", type=Path, metavar="DIR", help="the finished training, with its checkpoints")
-    parser.add_argument("--start", metavar="BILM", help="the language model that it started from")
+    parser.add_argument("--start", metavar="BILM", help="the language model that it started from, if any")
     parser.add_argument("--text", metavar="FILE", help="the held-out text")
     options = parser.parse_args(arguments)
     record = RECORDS / f"{options.name}-curve.json"
     recorded = read_json(record, "remove it to measure again") if record.exists() else {}
     curve = {int(tokens): value for tokens, value in recorded.items()}
     if options.run is not None:
-        if options.start is None or options.text is None:
-            parser.error("--run needs --start and --text")
+        if options.text is None:
+            parser.error("--run needs --text")
         for measured in measure(options.run, options.start, options.text, curve):
             curve = measured
             write_json(record, curve)
     elif not curve:
-        parser.error(f"there is no {record.name} yet: --run, --start and --text say what to measure")
+        parser.error(f"there is no {record.name} yet: --run and --text say what to measure")
     write_plot(lambda figure: draw(figure, curve), PLOTS / f"{options.name.replace('-', '_')}.png")
 
 

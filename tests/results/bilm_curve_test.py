@@ -37,6 +37,12 @@ def test_each_checkpoint_is_a_point_by_the_tokens_read_so_far(bilm_curve, run, m
     assert list(curve.items()) == [(0, 90.0), (40, 95.0), (140, 80.0)]
 
 
+def test_a_training_from_nothing_starts_with_its_first_checkpoint(bilm_curve, run, monkeypatch):
+    monkeypatch.setattr(bilm_curve, "perplexity", lambda model, text, *options: 80.0)
+    *_, curve = bilm_curve.measure(run, None, "held out", {})
+    assert list(curve) == [40, 140]
+
+
 def test_what_is_measured_is_not_measured_again(bilm_curve, run, monkeypatch):
     asked = []
     monkeypatch.setattr(bilm_curve, "perplexity", lambda model, text, *options: asked.append(options) or 80.0)
