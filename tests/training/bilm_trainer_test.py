@@ -35,6 +35,7 @@ from tiny_training import (
     train,
     train_killed,
 )
+from torch.utils._pytree import tree_map_only
 
 from elmo_plugin.training import bilm_trainer as trainer_module
 from elmo_plugin.training.bilm_trainer import BiLmTrainer, Speed, num_targets
@@ -293,7 +294,7 @@ def result(folder) -> Dict[str, Any]:
     metrics = [json.loads(path.read_text()) for path in sorted(folder.glob("metrics_epoch_*.json"))]
     return {
         "parameters": {name: value.tolist() for name, value in latest.model_state.items()},
-        "optimizer": [state["sum"].tolist() for state in latest.trainer_state["optimizer"]["state"].values()],
+        "optimizer": tree_map_only(torch.Tensor, torch.Tensor.tolist, latest.trainer_state["optimizer"]["state"]),
         "best": {name: value.tolist() for name, value in torch.load(folder / "best.th").items()},
         "perplexities": [{k: v for k, v in m.items() if "perplexity" in k or "loss" in k} for m in metrics],
     }
@@ -318,6 +319,16 @@ def test_a_process_killed_at_any_moment_and_recovered_ends_with_equal_parameters
     assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
 
     assert train_bilm(config, folder) == expected
+
+
+def test_a_recovered_biLM_is_the_same_with_orthogonal_steps(tmp_path):
+    optimizer = {"type": "elmo::muon", "matrices": ["_layers.*_weight$"], "matrices_lr": 0.01, "lr": 0.01}
+    checkpointer = {"type": "elmo::atomic", "save_every_num_batches": 3}
+    config = bilm_config(tmp_path, optimizer=optimizer, checkpointer=checkpointer)
+    expected = train_bilm(config, tmp_path / "whole")
+    with pytest.raises(Killed):
+        train_bilm(config, tmp_path / "killed", KillAt(1, 4))
+    assert train_bilm(config, tmp_path / "killed") == expected
 
 
 @pytest.mark.parametrize("layout", ["windows", "sentences"])
