@@ -96,14 +96,21 @@ def orthogonalised(matrices: torch.Tensor) -> torch.Tensor:
     gram = matrices.mT @ matrices if is_tall else matrices @ matrices.mT
     square_norm = gram.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None].clamp(min=1e-30)
     gram /= square_norm
-    first, third, fifth = _QUINTIC
-    product = torch.eye(gram.size(-1), device=gram.device) / square_norm.sqrt()
-    for _ in range(_NUM_ITERATIONS):
-        factor = torch.baddbmm(gram, gram, gram, beta=third, alpha=fifth)
-        factor.diagonal(dim1=-2, dim2=-1).add_(first)
-        product = factor @ product
+    factor = _polynomial(gram)
+    product = factor / square_norm.sqrt()
+    for _ in range(_NUM_ITERATIONS - 1):
         gram = factor @ gram @ factor
+        factor = _polynomial(gram)
+        product = factor @ product
     return matrices @ product if is_tall else product @ matrices
+
+
+def _polynomial(gram: torch.Tensor) -> torch.Tensor:
+    """What X is multiplied by in an iteration: a + b G + c G^2, of its Gram matrix G."""
+    first, third, fifth = _QUINTIC
+    factor = torch.baddbmm(gram, gram, gram, beta=third, alpha=fifth)
+    factor.diagonal(dim1=-2, dim2=-1).add_(first)
+    return factor
 
 
 def _of_one_shape(matrices: Iterable[torch.nn.Parameter]) -> Iterable[List[torch.nn.Parameter]]:
