@@ -104,7 +104,7 @@ local tried(sides) = { sides: sides, seeds: [1], beside: null };
     },
     snli: budget {
       note: "learning rate 0.001, dropout 0.2 and 0.5 on ELMo's vectors",
-      seeds: [1, 2],
+      seeds: [1, 2, 3],
       validation_fraction: 0.5,
       // An epoch is a pass over the pairs: the rate is halved at every validation without a new best.
       changes:: until_stable(625, 4, 16) {
