@@ -138,6 +138,7 @@ local tried(sides) = { sides: sides, seeds: [1], beside: null };
     },
     srl: budget {
       note: '4 layers of 200, batches of 40, Adam at 0.001',
+      seeds: [1, 2],
       validation_fraction: 0.5,
       changes:: until_stable(250, 4, 40) {
         num_layers:: 4,
