@@ -51,6 +51,12 @@ class Muon(DenseSparseAdam):
                 "optimizer elmo::muon: matrices_lr must be 0 or more, and momentum at least 0 and below 1, not "
                 f"{matrices_lr} and {momentum}"
             )
+        # The key tells the own group from Adam's, so another group with it would take orthogonal steps.
+        if any("momentum" in options for _, options in parameter_groups or []):
+            raise ConfigurationError(
+                "optimizer elmo::muon: parameter_groups are Adam's, which has no momentum but betas; the matrices' "
+                "momentum stands beside matrices_lr"
+            )
         own_group = (matrices, {"lr": matrices_lr, "momentum": momentum})
         super().__init__(model_parameters, [*(parameter_groups or []), own_group], lr, betas, eps)
 

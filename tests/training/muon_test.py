@@ -167,6 +167,7 @@ def test_a_parameter_without_a_gradient_stays():
         ({"matrices": ["bias"]}, r"'bias' in matrices names what isn't a matrix: bias \(4,\)"),
         ({"momentum": 1.0}, r"momentum at least 0 and below 1, not 0.5 and 1.0"),
         ({"matrices_lr": -1.0}, r"matrices_lr must be 0 or more"),
+        ({"parameter_groups": [[["bias"], {"momentum": 0.5}]]}, r"parameter_groups are Adam's"),
     ],
 )
 def test_unusable_settings_are_refused(settings, complaint):
