@@ -1,11 +1,13 @@
 """LSTMs and GRUs that train faster on a CPU."""
 
-from typing import List, NamedTuple, Optional, Sequence
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from allennlp.modules import Seq2SeqEncoder
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from elmo_plugin.tasks.common.gru_steps import run_gru
 
 
 class LongestFirst(NamedTuple):
@@ -41,12 +43,25 @@ class LongestFirst(NamedTuple):
 _longest_first = WeakTensorKeyDictionary()
 
 
+class LayerWeights(NamedTuple):
+    """A layer's weights in one direction, in the order in which torch takes them."""
+
+    of_inputs: torch.Tensor  # (num_gates * hidden_size, input_size)
+    of_states: torch.Tensor  # (num_gates * hidden_size, hidden_size)
+    input_bias: torch.Tensor  # (num_gates * hidden_size,)
+    state_bias: torch.Tensor  # (num_gates * hidden_size,)
+
+
+_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
 class RecurrentEncoder(Seq2SeqEncoder):
     """torch's LSTM or GRU, with the arguments, the weights' names and the vectors of AllenNLP's `lstm` and `gru`.
 
     AllenNLP packs a batch, as is best on a GPU. On a CPU, torch takes the steps out of packed sentences one by one, and
-    its backward pass fills a matrix as large as all of them for each. Here they stay padded on a CPU, and a backward
-    LSTM reads reversed sentences; benchmarks/task_encoders.py compares the two. Padding may only be at the end.
+    its backward pass fills a matrix as large as all of them for each. Here they stay padded on a CPU, and what reads
+    backward reads reversed sentences; a GRU has its own steps (`gru_steps.py`). benchmarks/task_encoders.py compares
+    them with AllenNLP's. Padding may only be at the end.
     """
 
     _layers: type
@@ -90,20 +105,20 @@ class RecurrentEncoder(Seq2SeqEncoder):
         for layer in range(self._module.num_layers):
             if layer > 0:
                 steps = torch.nn.functional.dropout(steps, self._module.dropout, self.training)
-            outputs = [self._direction(steps, f"l{layer}")]
-            if turned is not None:
-                backward = self._direction(gather_steps(steps, turned), f"l{layer}_reverse")
-                outputs.append(gather_steps(backward, turned))
-            steps = torch.cat(outputs, dim=-1)
+            suffixes = (f"l{layer}",) if turned is None else (f"l{layer}", f"l{layer}_reverse")
+            weights = [
+                LayerWeights(*(getattr(self._module, f"{name}_{suffix}") for name in _NAMES)) for suffix in suffixes
+            ]
+            steps = torch.cat(self._run_layer(steps, turned, weights), dim=-1)
         return steps.transpose(0, 1)
 
-    def _direction(self, steps: torch.Tensor, suffix: str) -> torch.Tensor:
-        """One layer in one direction, over (num_tokens, batch_size, dim)."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        weights = [getattr(self._module, f"{name}_{suffix}") for name in names]
-        return self._run(steps, steps.new_zeros(1, steps.size(1), self._module.hidden_size), weights)
+    def _run_layer(
+        self, steps: torch.Tensor, turned: Optional[torch.Tensor], weights: List[LayerWeights]
+    ) -> Tuple[torch.Tensor, ...]:
+        """The states of each direction, (num_tokens, batch_size, hidden_size), for steps (num_tokens, batch_size, dim).
 
-    def _run(self, steps: torch.Tensor, zeros: torch.Tensor, weights: List[torch.Tensor]) -> torch.Tensor:
+        With a second direction, `turned` is where that one reads.
+        """
         raise NotImplementedError
 
 
@@ -111,7 +126,16 @@ class RecurrentEncoder(Seq2SeqEncoder):
 class LstmEncoder(RecurrentEncoder):
     _layers = torch.nn.LSTM
 
-    def _run(self, steps: torch.Tensor, zeros: torch.Tensor, weights: List[torch.Tensor]) -> torch.Tensor:
+    def _run_layer(
+        self, steps: torch.Tensor, turned: Optional[torch.Tensor], weights: List[LayerWeights]
+    ) -> Tuple[torch.Tensor, ...]:
+        forward = self._run(steps, weights[0])
+        if turned is None:
+            return (forward,)
+        return forward, gather_steps(self._run(gather_steps(steps, turned), weights[1]), turned)
+
+    def _run(self, steps: torch.Tensor, weights: LayerWeights) -> torch.Tensor:
+        zeros = steps.new_zeros(1, steps.size(1), self._module.hidden_size)
         return torch.lstm(steps, (zeros, zeros), weights, True, 1, 0.0, self.training, False, False)[0]
 
 
@@ -119,8 +143,12 @@ class LstmEncoder(RecurrentEncoder):
 class GruEncoder(RecurrentEncoder):
     _layers = torch.nn.GRU
 
-    def _run(self, steps: torch.Tensor, zeros: torch.Tensor, weights: List[torch.Tensor]) -> torch.Tensor:
-        return torch.gru(steps, zeros, weights, True, 1, 0.0, self.training, False, False)[0]
+    def _run_layer(
+        self, steps: torch.Tensor, turned: Optional[torch.Tensor], weights: List[LayerWeights]
+    ) -> Tuple[torch.Tensor, ...]:
+        of_inputs, of_states, input_biases, state_biases = zip(*weights, strict=True)
+        gates = torch.nn.functional.linear(steps, torch.cat(of_inputs), torch.cat(input_biases))
+        return run_gru(gates.chunk(len(weights), dim=-1), torch.stack(of_states), torch.stack(state_biases), turned)
 
 
 def turned_round(lengths: torch.Tensor, num_tokens: int) -> torch.Tensor:
