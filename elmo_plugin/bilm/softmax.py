@@ -181,11 +181,12 @@ class SampledSoftmax(FullSoftmax):
 
         # Shape: (num_positions, num_samples)
         sampled_logits = torch.addmm(sampled_biases, hidden, sampled_weights.t())
-        self._remove_accidental_hits_(sampled_logits, negatives.ids, target_ids)
-        target_logits = (hidden * target_weights).sum(dim=-1) + target_biases
         # Exponentials and sums are in single precision under autocast too.
         precision = torch.promote_types(sampled_logits.dtype, torch.float32)
-        nll, _ = _TargetNll.apply(target_logits.to(precision), sampled_logits.to(precision))
+        sampled_logits = sampled_logits.to(precision)
+        self._remove_accidental_hits_(sampled_logits, negatives.ids, target_ids)
+        target_logits = (hidden * target_weights).sum(dim=-1) + target_biases
+        nll, _ = _TargetNll.apply(target_logits.to(precision), sampled_logits)
         return nll
 
     def _rows(self, ids: torch.Tensor) -> torch.Tensor:

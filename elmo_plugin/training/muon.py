@@ -15,6 +15,7 @@ _NUM_ITERATIONS = 5
 # An orthogonal step is scaled to this root mean square, about that of Adam's steps (Liu et al. 2025, "Muon is scalable
 # for LLM training"), so that learning rates of both kinds are of one size.
 _STEP_SIZE = 0.2
+_PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @Optimizer.register("elmo::muon")
@@ -28,7 +29,9 @@ class Muon(DenseSparseAdam):
     running mean. Every other parameter is trained by AllenNLP's `dense_sparse_adam`, whose arguments the others are.
 
     Matrices of one shape are orthogonalised together, by multiplying matrices of the smaller side's size, so that an
-    LSTM's tall matrices cost little.
+    LSTM's tall matrices cost little. `precision: bfloat16` is for the last of these products, the largest; it changes
+    an LSTM's steps by 1 to 11 %. The others stay in float32: where rounding makes an eigenvalue of the Gram matrix
+    negative, each iteration makes it larger.
 
     AllenNLP's `multi` would put two optimizers together too, but its copies of their parameter groups are all that a
     learning rate schedule reaches.
@@ -44,8 +47,14 @@ class Muon(DenseSparseAdam):
         betas: Tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-08,
         momentum: float = 0.95,
+        precision: str = "float32",
     ) -> None:
         _check_matrices(matrices, model_parameters)
+        if precision not in _PRECISIONS:
+            raise ConfigurationError(
+                f"optimizer elmo::muon: precision must be one of {', '.join(_PRECISIONS)}, not '{precision}'"
+            )
+        self._dtype = _PRECISIONS[precision]
         if matrices_lr < 0.0 or not 0.0 <= momentum < 1.0:
             raise ConfigurationError(
                 "optimizer elmo::muon: matrices_lr must be 0 or more, and momentum at least 0 and below 1, not "
@@ -78,7 +87,7 @@ class Muon(DenseSparseAdam):
         for matrices in _of_one_shape(params):
             directions = torch.stack([self._direction(matrix, momentum) for matrix in matrices])
             step_size = lr * _STEP_SIZE * max(directions.shape[-2:]) ** 0.5
-            for matrix, step in zip(matrices, orthogonalised(directions), strict=True):
+            for matrix, step in zip(matrices, orthogonalised(directions, self._dtype), strict=True):
                 matrix.sub_(step, alpha=step_size)
 
     def _direction(self, matrix: torch.nn.Parameter, momentum: float) -> torch.Tensor:
@@ -91,9 +100,9 @@ class Muon(DenseSparseAdam):
         return gradient.lerp(mean, momentum)
 
 
-def orthogonalised(matrices: torch.Tensor) -> torch.Tensor:
+def orthogonalised(matrices: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """(num_matrices, num_rows, num_columns), with all singular values set to about 1; those that are tiny beside the
-    largest stay below that. Zeros stay zeros.
+    largest stay below that. Zeros stay zeros. `dtype` is that of the last product, and of the result.
     """
     # Each iteration multiplies X by a polynomial of its Gram matrix, which has the smaller side's size. The product of
     # these polynomials follows from the first one alone, and is multiplied by X once. All of them are symmetric, so X
@@ -108,6 +117,7 @@ def orthogonalised(matrices: torch.Tensor) -> torch.Tensor:
         gram = factor @ gram @ factor
         factor = _polynomial(gram)
         product = factor @ product
+    matrices, product = matrices.to(dtype), product.to(dtype)
     return matrices @ product if is_tall else product @ matrices
 
 

@@ -85,6 +85,22 @@ def test_steps_are_those_of_torchs_own_muon(shape):
     assert (own - theirs).norm() < 0.02 * (theirs - start).norm()
 
 
+def test_bfloat16_takes_nearly_the_same_steps():
+    steps = []
+    for precision in ("float32", "bfloat16"):
+        named = parameters()
+        give_gradients(named)
+        steps.append(changes(named, muon(named, precision=precision))["tall"])
+    difference = (steps[1] - steps[0]).norm() / steps[0].norm()
+    assert 0.0 < difference < 0.01
+
+
+def test_bfloat16_steps_stay_bounded_where_a_gradient_has_one_direction():
+    torch.manual_seed(0)
+    matrix = torch.randn(200, 1) @ torch.randn(1, 64) + 0.05 * torch.randn(200, 64)
+    assert torch.linalg.svdvals(orthogonalised(matrix.unsqueeze(0), torch.bfloat16).float()).max() < 1.4
+
+
 def test_matrices_of_one_shape_step_as_each_would_alone():
     together = {"first": torch.nn.Parameter(torch.zeros(4, 3)), "second": torch.nn.Parameter(torch.zeros(4, 3))}
     give_gradients(together)
@@ -167,6 +183,7 @@ def test_a_parameter_without_a_gradient_stays():
         ({"matrices": ["bias"]}, r"'bias' in matrices names what isn't a matrix: bias \(4,\)"),
         ({"momentum": 1.0}, r"momentum at least 0 and below 1, not 0.5 and 1.0"),
         ({"matrices_lr": -1.0}, r"matrices_lr must be 0 or more"),
+        ({"precision": "tf32"}, r"precision must be one of float32, bfloat16, not 'tf32'"),
         ({"parameter_groups": [[["bias"], {"momentum": 0.5}]]}, r"parameter_groups are Adam's"),
     ],
 )
