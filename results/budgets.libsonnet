@@ -91,14 +91,14 @@ local tried(sides) = { sides: sides, seeds: [1], beside: null };
     squad: budget {
       note: 'batches of 16, passages cut to 200 tokens',
       validation_fraction: 0.1,
-      changes:: until_stable(200, 4, 100) {
+      changes:: until_stable(200, 8, 60) {
         batch_size:: 16,
         max_passage_tokens:: 200,
       },
       tried: {
         adam: tried(['baseline', 'elmo']) {
-          note: 'Adam at 0.002, 40 validations at most',
-          changes:: { trainer+: { num_epochs: 40, optimizer: { type: 'adam', lr: 0.002 } } },
+          note: 'Adam at 0.002, patience of 4, 40 validations at most',
+          changes:: { trainer+: { num_epochs: 40, patience: 4, optimizer: { type: 'adam', lr: 0.002 } } },
         },
       },
     },
